@@ -58,8 +58,9 @@ HOST = np.dtype(
 )
 """A computer, and what the server's record of its identity would say."""
 
-(JOB_NO, PHASE, DRAWN, ASSIGNED, REPORTED, WANTED, AGREEING, PENDING, ANSWERED, FILLED, FIRST, MATE) = range(12)
-STATE_SIZE = 12
+(JOB_NO, PHASE, DRAWN, ASSIGNED, REPORTED, WANTED, AGREEING, PENDING, ANSWERED, FILLED, FIRST, MATE,
+ TRUSTED) = range(13)  # fmt: skip
+STATE_SIZE = 13
 BEGIN, ASSIGNING, REPORTING, CHECKING, JUDGING = range(5)
 
 MOST_REPLICAS = 12
@@ -216,6 +217,9 @@ def assign(
                 state[DRAWN] += 1
             if not suits(rules, job, hosts[h], scratch, state[ASSIGNED], hosts):
                 continue
+            # while hardly anybody is trusted yet, others may check
+            if state[TRUSTED] and hosts[h].trusted < rules.check_factor and state[DRAWN] < MOST_DRAWS // 4:
+                continue
             if hosts[h].group:
                 state[PENDING] = h
                 return -1
@@ -226,8 +230,7 @@ def assign(
             continue
         scratch[state[ASSIGNED]].host = h
         if rules.checks == VISIBLE and rules.quorum == 1 and state[ASSIGNED] == 0:
-            trusted = hosts[h].passes if hosts[h].trusted else 0
-            if uniform(rules.check, j, h) < check_probability(rules.check_factor, trusted):
+            if uniform(rules.check, j, h) < check_probability(rules.check_factor, hosts[h].passes):
                 state[WANTED] = state[AGREEING] = 2
         state[ASSIGNED] += 1
     return 1
@@ -285,6 +288,7 @@ def advance(
             state[DRAWN] = state[ASSIGNED] = state[REPORTED] = 0
             state[WANTED] = state[AGREEING] = rules.quorum
             state[MATE] = -1
+            state[TRUSTED] = 0
             state[PHASE] = ASSIGNING
         if state[PHASE] == ASSIGNING:
             found = assign(rules, state, hosts, job, starts, members, cumulative, act, scratch, rows)
@@ -311,9 +315,8 @@ def advance(
             if rules.checks == OWN:
                 state[PHASE] = CHECKING
             elif rules.checks == LATE and state[AGREEING] == 1 and rules.quorum == 1:
-                host = hosts[scratch[0].host]
-                trusted = host.passes if host.trusted else 0
-                if uniform(rules.check, j, scratch[0].host) < check_probability(rules.check_factor, trusted):
+                h = scratch[0].host
+                if uniform(rules.check, j, h) < check_probability(rules.check_factor, hosts[h].passes):
                     state[WANTED] = state[AGREEING] = 2
                     state[PHASE] = ASSIGNING
                     continue

@@ -157,4 +157,6 @@ def work(world: World, seed: int) -> Table:
     jobs["work"] = MEDIAN_WORK * known * length * np.where(later, world.size_step, 1.0)
     jobs["length"] = length
     jobs["fixed"] = world.fixed
+    if world.route != "tag":
+        jobs["stratum"] = -1
     return jobs

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,30 +13,12 @@ from cobblestone.credit_lab.bench import loop
 from cobblestone.credit_lab.bench.population import computers, enlist, membership, work
 from cobblestone.credit_lab.bench.streams import stream_key
 from cobblestone.credit_lab.bench.worlds import World
-from cobblestone.credit_lab.systems.tape import RESULT, START, Table, Tape
+from cobblestone.credit_lab.systems.pay import Watcher
+from cobblestone.credit_lab.systems.tape import RESULT, Table, Tape
 from cobblestone.policy.dispatch.limits import SPOT_CHECK_FACTOR
 
-_KEYS = ("pick", "noise", "fail", "wrong", "burst", "jump", "check")
+_STREAMS = ("pick", "noise", "fail", "wrong", "burst", "jump", "check")
 _RECORD = ("results", "refused", "trusted", "since_pass", "passes", "caught")
-
-
-class Watcher(Protocol):
-    """A system that sees a run while it happens."""
-
-    def wants(self, reports: Table, job: Table, number: int) -> int:
-        """Return how many replicas more it wants of a job, after these reports."""
-        ...
-
-    def decided(self, results: Table, job: Table, number: int) -> None:
-        """Take the results of a job with their verdicts, refusals first."""
-        ...
-
-
-def run_world(
-    world: World, seed: int, *, attack: Attack | None = None, checks: int = loop.NONE, watcher: Watcher | None = None
-) -> Tape:
-    """Run a world and return its tape; ``checks`` is one of the kinds in `loop`, `OWN` needs a ``watcher``."""
-    return Run(world, seed, attack=attack, checks=checks, watcher=watcher).finish()
 
 
 @dataclass(slots=True)
@@ -49,24 +30,27 @@ class Owner:
 
 
 class Run:
-    """State of a run that has not ended."""
+    """A run that has not ended; ``checks`` is one of the kinds in `loop`."""
+
+    watcher: Watcher | None = None
 
     def __init__(
-        self, world: World, seed: int, *, attack: Attack | None, checks: int, watcher: Watcher | None
+        self, world: World, seed: int, *, attack: Attack | None = None, checks: int = loop.NONE
     ) -> None:
-        self.world, self.attack, self.watcher = world, attack, watcher
+        """Draw the population and its work."""
+        self.world, self.attack = world, attack
         honest = computers(world, seed)
         self.hosts = enlist(honest, attack, seed)
         self.jobs = work(world, seed)
         self.member = membership(honest, world, seed)
         self.rules = loop.Rules(
             quorum=world.quorum,
-            checks=loop.OWN if watcher is not None else checks,
+            checks=checks,
             check_factor=SPOT_CHECK_FACTOR,
-            pause=watcher is not None,
+            pause=False,
             release=world.release,
             route={"": 0, "tag": 1, "speed": 2}[world.route],
-            **{name: np.uint64(stream_key(seed, name)) for name in _KEYS},
+            **{name: np.uint64(stream_key(seed, name)) for name in _STREAMS},
         )
         self.draws = np.uint64(stream_key(seed, "attackers"))
         self.state = np.zeros(loop.STATE_SIZE, dtype=np.int64)
@@ -78,8 +62,11 @@ class Run:
         self.accounts: list[int] = [0, *(int(person) + 1 for person in self.hosts["person"])]
         self.owners: dict[int, Owner] = {}
 
-    def finish(self) -> Tape:
-        """Run to the end."""
+    def finish(self, watcher: Watcher | None = None) -> Tape:
+        """Run to the end, with a system that decides about checks, or with none."""
+        if watcher is not None:
+            self.watcher = watcher
+            self.rules = self.rules._replace(checks=loop.OWN, pause=True)
         answers: dict[int, Callable[[], None]] = {
             loop.ASK: self._ask,
             loop.REPORT: self._report,
@@ -166,14 +153,16 @@ class Run:
     def _check(self) -> None:
         assert self.watcher is not None
         state, number = self.state, int(self.state[loop.JOB_NO])
-        more = self.watcher.wants(self.scratch[: state[loop.REPORTED]], self.jobs[number], number)
+        reported = int(state[loop.REPORTED])
+        more = self.watcher.wants(self.scratch[:reported], self.jobs[number])
         if more > 0:
-            state[loop.WANTED] = min(loop.MOST_REPLICAS, state[loop.ASSIGNED] + more)
-            state[loop.AGREEING] = 2
+            state[loop.WANTED] = min(loop.MOST_REPLICAS, reported + more)
+            state[loop.AGREEING] = max(state[loop.AGREEING], min(3, reported + more))
+            state[loop.TRUSTED] = 1
         state[loop.ANSWERED] = 1
 
     def _tell(self) -> None:
         assert self.watcher is not None
         state = self.state
         number = int(state[loop.JOB_NO]) - 1
-        self.watcher.decided(self.rows[state[loop.FIRST] : state[loop.FILLED]], self.jobs[number], number)
+        self.watcher.decided(self.rows[state[loop.FIRST] : state[loop.FILLED]], self.jobs[number])
