@@ -5,8 +5,7 @@ Compiled.  It stops where others decide, and goes on from its state when it is c
 rows are full (`FULL`).
 
 Random numbers are functions of a key, the job and the computer, not of an order: whoever else is there, the same computer
-takes as long for the same job.  Source: the finaliser of SplitMix64, Steele, Lea and Flood, *Fast splittable pseudorandom
-number generators* (2014).
+takes as long for the same job.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import numpy as np
 
 from cobblestone.credit_lab.joblog import ERROR, INVALID, VALID
 from cobblestone.credit_lab.rows import Floats, Integers, Row, Rows, compiled, inlined
+from cobblestone.credit_lab.systems.chance import uniform
 from cobblestone.credit_lab.systems.tape import GPU, OWN_BUILD
 
 DONE, ASK, REPORT, CHECK, DECIDED, FULL = range(6)
@@ -74,22 +74,6 @@ Rules: Any = _named(
     "quorum checks check_factor pause release route pick noise fail wrong burst jump check",
 )
 """Options of a run; the last seven are keys of random numbers.  ``route``: 0 none, 1 by tag, 2 by speed."""
-
-
-@inlined
-def uniform(key: Any, a: int, b: int) -> float:
-    """Return a random number in (0, 1) that belongs to a key, a job and a computer."""
-    x = np.uint64(key) + np.uint64(a) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(b) * np.uint64(0xD1B54A32D192ED03)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    x = x ^ (x >> np.uint64(31))
-    return (float(x >> np.uint64(11)) + 0.5) / 9007199254740992.0
-
-
-@compiled
-def draw(key: Any, a: int, b: int) -> float:
-    """`uniform` for callers that are not compiled."""
-    return uniform(key, a, b)
 
 
 @inlined

@@ -117,22 +117,16 @@ class View:
         """Operations that the price would be fair for."""
 
     def sums(self) -> tuple[Any, Any]:
-        """Return (fair credit, work) by computer, corrections included."""
-        n = self.scene.hosts.size
+        """Return (fair credit, work) by computer, what it got or lost apart from prices included."""
+        n, scene = self.scene.hosts.size, self.scene
         fair = np.bincount(self.rows["host"], weights=self.fair, minlength=n)
         work = np.bincount(self.rows["host"], weights=self.rows["work"], minlength=n)
-        return fair + self._corrections(n), work
-
-    def _corrections(self, n: int) -> Any:
-        found = self.scene.pay.corrections
-        late = found[found["time"] > COUNTED_FROM]
-        if not late.size:
-            return np.zeros(n)
-        every = self.scene.tape.results
-        owner = np.zeros(int(every["identity"].max()) + 1, dtype=np.int64)
-        owner[every["identity"]] = every["host"]
-        one = float(self.levels[np.isfinite(self.levels)].mean()) if np.isfinite(self.levels).any() else math.inf
-        return np.bincount(owner[late["identity"]], weights=late["amount"] / one, minlength=n)
+        if scene.pay.extra is None:
+            return fair, work
+        rows = scene.tape.results
+        late = rows["time"] > COUNTED_FROM
+        extra = scene.pay.extra[late] / self.levels[scene.tape.of("app")[late]]
+        return fair + np.bincount(rows["host"][late], weights=extra, minlength=n), work
 
 
 def honest_figures(scene: Scene) -> Figures:

@@ -13,6 +13,7 @@ from cobblestone.credit_lab.bench import loop
 from cobblestone.credit_lab.bench.population import computers, enlist, membership, work
 from cobblestone.credit_lab.bench.streams import stream_key
 from cobblestone.credit_lab.bench.worlds import World
+from cobblestone.credit_lab.systems.chance import draw
 from cobblestone.credit_lab.systems.pay import Watcher
 from cobblestone.credit_lab.systems.tape import RESULT, Table, Tape
 from cobblestone.policy.dispatch.limits import SPOT_CHECK_FACTOR
@@ -72,31 +73,28 @@ class Run:
             loop.REPORT: self._report,
             loop.CHECK: self._check,
             loop.DECIDED: self._tell,
-            loop.FULL: self._grow,
+            loop.FULL: self.grow,
         }
-        member = self.member
-        while True:
-            why = loop.advance(
-                self.rules,
-                self.state,
-                self.hosts,
-                self.jobs,
-                member.starts,
-                member.members,
-                member.cumulative,
-                self.act,
-                self.scratch,
-                self.rows,
-            )
-            if why == loop.DONE:
-                break
+        while (why := self.advance()) != loop.DONE:
             answers[why]()
         rows = self.rows[: self.state[loop.FILLED]]
         return Tape(jobs=self.jobs, results=rows, accounts=np.array(self.accounts), quorum=self.world.quorum)
 
-    def _grow(self) -> None:
+    def advance(self) -> int:
+        """Go on until somebody has to decide something; return what."""
+        member = self.member
+        return loop.advance(
+            self.rules, self.state, self.hosts, self.jobs, member.starts, member.members, member.cumulative,
+            self.act, self.scratch, self.rows,
+        )  # fmt: skip
+
+    def grow(self) -> None:
+        """Make room for more rows."""
         more = np.zeros(self.rows.size // 4 + 2 * loop.MOST_DRAWS, dtype=RESULT)
         self.rows = np.concatenate([self.rows, more])
+
+    def renewed(self) -> None:
+        """Make room for a new identity."""
 
     # -------------------------------------------------------------------------------------- attackers
 
@@ -110,7 +108,7 @@ class Run:
         seen, number = owner.seen, int(state[loop.JOB_NO])
         job = self.jobs[number]
         seen.job, seen.time, seen.length = number, float(job["time"]), float(job["length"])
-        seen.draw = loop.draw(self.draws, number, place)
+        seen.draw = draw(self.draws, number, place)
         for name in _RECORD:
             setattr(seen, name, int(host[name]))
         return host, owner, self.attack
@@ -122,6 +120,7 @@ class Run:
         if attack.renew(seen, attack.strength):
             host["identity"] = len(self.accounts)
             self.accounts.append(len(self.accounts) + self.world.hosts)  # nobody has this account
+            self.renewed()
             for name in _RECORD:
                 host[name] = 0
                 setattr(seen, name, 0)

@@ -12,13 +12,15 @@ from typing import Any
 
 from cobblestone.credit_lab.attacks.catalogue import ATTACKS, find_attack
 from cobblestone.credit_lab.bench import loop
+from cobblestone.credit_lab.bench.ledger_loop import LedgerRun, run_ledger
 from cobblestone.credit_lab.bench.measures import Figures, Scene, attack_figures, baseline, honest_figures
 from cobblestone.credit_lab.bench.run import Run
 from cobblestone.credit_lab.bench.streams import LARGEST_SEED, generator, stream_key
 from cobblestone.credit_lab.bench.worlds import SIZES, WORLDS, World, find_world, sized
-from cobblestone.credit_lab.systems.find import LATE, OWN, VISIBLE, Contender, find_contender
+from cobblestone.credit_lab.systems.find import LATE, LEDGER, OWN, VISIBLE, Contender, find_contender
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.files import write_durably
+from cobblestone.policy.credit.ledger_system.records import LedgerRules
 from cobblestone.sweep.backends import open_backend
 
 CHECKS = {VISIBLE: loop.VISIBLE, LATE: loop.LATE, OWN: loop.OWN}
@@ -125,10 +127,13 @@ def _scene(world: World, attack: Any, task: Task, contender: Contender, shared: 
     if shared is not None:
         pay = contender.pay(shared.tape, None)
         return Scene(world=world, hosts=shared.hosts, tape=shared.tape, pay=pay)
+    key = stream_key(task.seed, "system")
+    if contender.name == LEDGER:
+        ledger = LedgerRun(world, task.seed, attack=attack)
+        tape, pay = run_ledger(ledger, key, LedgerRules(early_exits=world.early > 0.0))
+        return Scene(world=world, hosts=ledger.hosts, tape=tape, pay=pay)
     run = Run(world, task.seed, attack=attack, checks=CHECKS[contender.checks] if world.quorum == 1 else loop.NONE)
-    watcher = contender.watcher(
-        world.quorum, run.accounts, stream_key(task.seed, "system"), early_exits=world.early > 0.0, strict=task.strict
-    )
+    watcher = contender.watcher(world.quorum, run.accounts, key, early_exits=world.early > 0.0, strict=task.strict)
     tape = run.finish(watcher)
     return Scene(world=world, hosts=run.hosts, tape=tape, pay=contender.pay(tape, watcher))
 

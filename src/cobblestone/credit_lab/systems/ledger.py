@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import random
 import time
 from typing import Any
 
 import numpy as np
 
 from cobblestone.credit_lab.joblog import ERROR, INVALID, VALID
-from cobblestone.credit_lab.systems.pay import CORRECTION, Pay
+from cobblestone.credit_lab.systems.chance import draw
+from cobblestone.credit_lab.systems.pay import Pay
 from cobblestone.credit_lab.systems.tape import Table, Tape
 from cobblestone.policy.credit.claims import DEPLOYED
-from cobblestone.policy.credit.ledger_system.engine import decide_check, step, third_opinion
+from cobblestone.policy.credit.ledger_system.engine import decide_check, inherit, step, third_opinion
 from cobblestone.policy.credit.ledger_system.records import (
     AppRecord,
     AuditFinished,
@@ -42,6 +42,14 @@ class _App:
         self.versions: dict[VersionKey, VersionRecord] = {}
         self.hosts: dict[HostKey, HostRecord] = {}
         self.cells: dict[CellKey, Cell] = {}
+        self.latest: dict[int, HostKey] = {}  # by identity
+
+    def meet(self, key: HostKey) -> None:
+        """Let a version that is new on a computer inherit what is known of the computer."""
+        before = self.latest.get(key[0])
+        if before != key and key not in self.hosts and before in self.hosts:
+            self.hosts[key] = inherit(self.hosts[before])
+        self.latest[key[0]] = key
 
     def state(self) -> LedgerState:
         return LedgerState(app=self.record, versions=self.versions, hosts=self.hosts, cells=self.cells)
@@ -59,13 +67,13 @@ class LedgerWatcher:
     def __init__(self, quorum: int, accounts: list[int], seed: int, *, rules: LedgerRules) -> None:
         """Begin without records; ``accounts`` grows with the run's identities."""
         self.quorum, self.accounts, self.rules = quorum, accounts, rules
-        self.rng = random.Random(seed)
+        self.key = np.uint64(seed)
         self.apps: dict[int, _App] = {}
         self.price: list[float] = []
         self.final: list[float] = []
         self.revoked: list[float] = []
         self.wrong: list[bool] = []
-        self.corrections: list[tuple[float, int, float]] = []
+        self.extra: list[float] = []
         self.escrow: dict[HostKey, list[int]] = {}
         self.drawn: set[int] = set()  # computers whose report in the present job is checked
         self.audits = 0
@@ -81,9 +89,11 @@ class LedgerWatcher:
         more = 0
         if len(reports) == self.quorum:
             keys = [_key(row) for row in reports]
+            for key in keys:
+                app.meet(key)
             known = [app.hosts.get(key, HostRecord()) for key in keys]
             least = min(known, key=lambda record: record.trusted)
-            decision = decide_check(least, self.rules, quorum=self.quorum, draw=self.rng.random())
+            decision = decide_check(least, self.rules, quorum=self.quorum, draw=draw(self.key, int(reports["job"][0]), 0))
             more = decision.replicas
             self.drawn = {key[0] for key in keys} if more else set()
         if not more and len(reports) == 2 and reports["answer"][0] == reports["answer"][1]:
@@ -100,6 +110,7 @@ class LedgerWatcher:
         self.price += [0.0] * len(results)
         self.final += [self.now] * len(results)
         self.revoked += [math.inf] * len(results)
+        self.extra += [0.0] * len(results)
         self.wrong += (results["answer"] != 0).tolist()
         number = int(job["app"])
         rows = list(enumerate(results.tolist()))
@@ -107,12 +118,15 @@ class LedgerWatcher:
         outcome, answer = names.index("outcome"), names.index("answer")
         valid = tuple(self._report(results[at], first + at) for at, row in rows if row[outcome] == VALID)
         work = _job(job)
+        for row in results:
+            self.apps.setdefault(number, _App()).meet(_key(row))
         if valid:
             checked = tuple(one.result_id for one in valid if one.host[0] in self.drawn)
-            self._step(number, JobDecided(job=work, reports=valid, quorum=self.quorum, checked=checked))
+            event = JobDecided(job=work, reports=valid, quorum=self.quorum, checked=checked)
+            self._step(number, event, {one.host: one.result_id for one in valid})
         for at, row in rows:
             if row[outcome] == ERROR and valid:
-                self._refused(number, work, _key(results[at]), valid)
+                self._refused(number, work, _key(results[at]), valid, first + at)
             elif row[outcome] == INVALID:
                 agreed = sum(other[answer] == row[answer] for _, other in rows if other[outcome] != ERROR) > 1
                 if self.quorum == 1 or agreed:
@@ -127,7 +141,7 @@ class LedgerWatcher:
             price=np.array(self.price),
             final=np.array(self.final),
             revoked=np.array(self.revoked),
-            corrections=np.array(self.corrections, dtype=CORRECTION),
+            extra=np.array(self.extra),
             audits=self.audits,
             seconds=self.seconds,
             state_bytes=records,
@@ -135,12 +149,14 @@ class LedgerWatcher:
 
     # ------------------------------------------------------------------------------------------ steps
 
-    def _refused(self, number: int, work: Job, key: HostKey, valid: tuple[Report, ...]) -> None:
+    def _refused(self, number: int, work: Job, key: HostKey, valid: tuple[Report, ...], row: int) -> None:
         record = self.apps[number].hosts.get(key, HostRecord())
         replicated = self.quorum > 1 or record.trusted <= self.rules.check_scale
-        self._step(number, JobRefused(job=work, host=key, reports=valid, replicated=replicated))
+        event = JobRefused(job=work, host=key, reports=valid, replicated=replicated)
+        self._step(number, event, {key: row})
 
-    def _step(self, number: int, event: Event) -> None:
+    def _step(self, number: int, event: Event, rows: dict[HostKey, int] | None = None) -> None:
+        """Apply an event; ``rows``: those of the computers that it may correct."""
         app = self.apps.setdefault(number, _App())
         outcome = step(app.state(), event, self.rules)
         app.take(outcome.state)
@@ -155,8 +171,8 @@ class LedgerWatcher:
                 self.final[price.result_id] = math.inf
                 self.escrow.setdefault(price.host, []).append(price.result_id)
         for key, amount in outcome.corrections.items():
-            if not outcome.revoked:
-                self.corrections.append((self.now, key[0], amount))
+            if rows is not None:
+                self.extra[rows[key]] += amount
         for key, wanted in outcome.audits.items():
             self._audit(number, key, wanted)
 
@@ -166,7 +182,7 @@ class LedgerWatcher:
 
     def _audit(self, number: int, key: HostKey, wanted: int | None) -> None:
         rows = self.escrow.get(key, [])
-        chosen = rows if wanted is None else self.rng.sample(rows, min(wanted, len(rows)))
+        chosen = sorted(rows, key=lambda row: draw(self.key, row, 1))[:wanted]
         self.audits += len(chosen)
         right = [row for row in chosen if not self.wrong[row]]
         bad = len(chosen) - len(right)
@@ -190,7 +206,7 @@ class LedgerWatcher:
 
 
 def _key(row: Any) -> HostKey:  # Any: a row of NumPy
-    return int(row["identity"]), int(row["version"]), str(int(row["threads"]))
+    return int(row["identity"]), int(row["version"]), str(int(row["threads"]).bit_length())
 
 
 def _job(job: Any) -> Job:  # Any: a row of NumPy

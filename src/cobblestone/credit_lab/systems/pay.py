@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from cobblestone.credit_lab.systems.tape import Table, Tape
-
-CORRECTION = np.dtype([("time", "f8"), ("identity", "i8"), ("amount", "f8")])
-"""Credit that a computer got or lost apart from the prices of its results."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pay:
@@ -20,7 +16,7 @@ class Pay:
     price: Table  #: when it was priced; open escrow included
     final: Table  #: Unix seconds from which on it cannot be taken back; infinite: still in escrow
     revoked: Table  #: Unix seconds when it was taken back; infinite: never
-    corrections: Table = field(default_factory=lambda: np.zeros(0, dtype=CORRECTION))
+    extra: Table = None  #: credit that the computer got or lost then, apart from prices
     audits: int = 0  #: results that were run once more
     seconds: float = 0.0  #: that the system took
     state_bytes: int = 0  #: of all its records
