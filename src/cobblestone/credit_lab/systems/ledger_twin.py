@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 from collections import namedtuple
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +26,8 @@ from cobblestone.policy.credit.ledger_system.engine import AUDITED
 
 def _compiled_formulas() -> Any:  # Any: a module
     """Return the published formulas, all compiled: they call each other by name."""
-    twin: Any = ModuleType("compiled_rules")
+    twin: Any = ModuleType("cobblestone_compiled_rules")
+    sys.modules[twin.__name__] = twin  # cached code looks for it there
     exec(compile(inspect.getsource(published), str(published.__file__), "exec"), twin.__dict__)  # noqa: S102  # our own source
     for name, function in inspect.getmembers(twin, inspect.isfunction):
         setattr(twin, name, inlined(function))
