@@ -39,6 +39,7 @@ COMMANDS = {
     "team": "project.people",
     "news": "project.people",
     "credit": "project.credit",
+    "creditbench": "lab.creditbench",
     "scales": "services.scales",
     "statistics": "services.statistics",
     "manager": "services.account_manager",

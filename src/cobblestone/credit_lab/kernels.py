@@ -425,9 +425,7 @@ def vote(rules: ReplayRules, line: Row, record: Row, version: Row, factor: float
             version.mean = with_sample(version.n, version.mean, factor, threshold, weight, limit)
             version.n += 1
     step = min(rules.clip, max(-rules.clip, math.log(record.mean / version.mean)))
-    version.mean = with_sample(
-        version.n, version.mean, version.mean * (1.0 + step), threshold, weight, limit
-    )
+    version.mean = with_sample(version.n, version.mean, version.mean * (1.0 + step), threshold, weight, limit)
     version.n += 1
 
 

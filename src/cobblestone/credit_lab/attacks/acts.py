@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 HONEST, ABORT, ERROR, TIMEOUT = range(4)
@@ -46,8 +47,10 @@ class Act:
 
 def as_row(act: Act, group: int) -> tuple[Any, ...]:  # Any: one value per field of `ACT`
     """Return an act as the loop reads it; ``group`` is the answer that accomplices agree on."""
-    return (HONEST, *(getattr(act, each.name) for each in fields(Act)), group)
+    return (HONEST, *_figures(act), group)
 
+
+_figures = attrgetter(*(each.name for each in fields(Act)))
 
 ACT = [
     ("refusal", "i8"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from cobblestone.credit_lab.attacks import forging, identities, inflating, refusing, rings
 from cobblestone.credit_lab.attacks.acts import Act, Attack, Seen
+from cobblestone.credit_lab.attacks.searched import PREFIX, searched
 from cobblestone.domain.errors import ConfigError
 
 ATTACKS: dict[str, Attack] = {
@@ -42,11 +43,19 @@ def both(one: Attack, other: Attack) -> Attack:
 
 
 def find_attack(name: str) -> Attack:
-    """Return an attack by name; ``NAME=STRENGTH`` changes its strength, ``NAME+NAME`` does both.
+    """Return an attack by name; ``NAME=STRENGTH`` changes its strength, ``NAME+NAME`` does both, ``search:`` and numbers
+    is what an optimiser found.
 
     Raises:
         ConfigError: there is none of that name, or the strength is not a number.
     """
+    if name.startswith(PREFIX):
+        try:
+            return searched([float(each) for each in name.removeprefix(PREFIX).split(",")])
+        except ValueError:
+            raise ConfigError(
+                f"attack {name!r}: after {PREFIX} come numbers, with commas between them"
+            ) from None
     first, _, rest = name.partition("+")
     if rest:
         return replace(both(find_attack(first), find_attack(rest)), name=name)

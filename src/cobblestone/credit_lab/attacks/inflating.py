@@ -66,18 +66,14 @@ ATTACKS = (
     Attack(name="time-x10", about="run time x 10, always", report=longer),
     Attack(name="time-x100", about="run time x 100, always", report=longer, strength=100.0),
     Attack(name="benchmark-x10", about="benchmark x 10, always", report=faster),
-    Attack(
-        name="gpu-x100", about="GPU speed x 100, always", report=faster_gpu, strength=100.0, device="gpu"
-    ),
+    Attack(name="gpu-x100", about="GPU speed x 100, always", report=faster_gpu, strength=100.0, device="gpu"),
     Attack(
         name="benchmark-1e9",
         about="a failed benchmark and run time x 100",
         report=failed_benchmark,
         strength=100.0,
     ),
-    Attack(
-        name="benchmark-1e9-x10", about="a failed benchmark and run time x 10", report=failed_benchmark
-    ),
+    Attack(name="benchmark-1e9-x10", about="a failed benchmark and run time x 10", report=failed_benchmark),
     Attack(
         name="random-half", about="run time x 100 for a random half", report=longer_at_random, strength=100.0
     ),

@@ -40,7 +40,9 @@ def drop_very_long(seen: Seen, strength: float) -> int:
 _CHERRY = "drops jobs longer than estimated"
 
 ATTACKS = (
-    Attack(name="cherry", about=f"{_CHERRY}, constant estimate", refuse=drop_long, strength=1.0, world="constant"),
+    Attack(
+        name="cherry", about=f"{_CHERRY}, constant estimate", refuse=drop_long, strength=1.0, world="constant"
+    ),
     Attack(name="cherry-error", about="the same by a crash", refuse=fail_long, strength=1.0),
     Attack(name="cherry-timeout", about="the same by letting deadlines pass", refuse=keep_long, strength=1.0),
     Attack(

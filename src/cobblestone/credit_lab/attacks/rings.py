@@ -48,7 +48,14 @@ ATTACKS = (
         strength=0.1,
         quorums=(1,),
     ),
-    _ring("pair-x3", "accomplices that always meet report x 3", share=0.01, meets=True, strength=3.0, quorums=(2,)),
+    _ring(
+        "pair-x3",
+        "accomplices that always meet report x 3",
+        share=0.01,
+        meets=True,
+        strength=3.0,
+        quorums=(2,),
+    ),
     _ring("pair-x10", "accomplices that always meet report x 10", share=0.01, meets=True, quorums=(2,)),
     _ring(
         "pair-ramp",

@@ -46,7 +46,9 @@ def advance(
                 state[loop.TRUSTED] = 1
             state[loop.ANSWERED] = 1
         elif why == loop.DECIDED:
-            twin.decided(terms, books, rows, state[loop.FIRST], state[loop.FILLED], jobs[state[loop.JOB_NO] - 1])
+            twin.decided(
+                terms, books, rows, state[loop.FIRST], state[loop.FILLED], jobs[state[loop.JOB_NO] - 1]
+            )
         else:
             return why
 
@@ -118,7 +120,9 @@ class LedgerRun(Run):
             extra=books.extra[:n],
             audits=int(books.counts[twin.AUDITS]),
             seconds=seconds,
-            state_bytes=int((books.hosts["jobs"] > 0).sum()) * 72 + int((books.versions["votes"] > 0).sum()) * 24 + 96,
+            state_bytes=int((books.hosts["jobs"] > 0).sum()) * 72
+            + int((books.versions["votes"] > 0).sum()) * 24
+            + 96,
         )
 
     @staticmethod

@@ -70,8 +70,7 @@ CLOCK_JUMPS = 1e-4
 
 _named: Any = namedtuple  # Any: the loop reads it by name
 Rules: Any = _named(
-    "Rules",
-    "quorum checks check_factor pause release route pick noise fail wrong burst jump check",
+    "Rules", "quorum checks check_factor asks pause release route pick noise fail wrong burst jump check"
 )
 """Options of a run; the last seven are keys of random numbers.  ``route``: 0 none, 1 by tag, 2 by speed."""
 
@@ -90,7 +89,9 @@ def check_probability(factor: float, trusted: int) -> float:
 
 
 @inlined
-def candidate(rules: Any, j: int, n: int, app: int, starts: Integers, members: Integers, cumulative: Floats) -> int:
+def candidate(
+    rules: Any, j: int, n: int, app: int, starts: Integers, members: Integers, cumulative: Floats
+) -> int:
     """Return the computer that asks as the ``n``th for job ``j``: those that work more ask more often."""
     low, high = starts[app], starts[app + 1]
     at = uniform(rules.pick, j, n) * cumulative[high - 1]
@@ -204,7 +205,7 @@ def assign(
             # while hardly anybody is trusted yet, others may check
             if state[TRUSTED] and hosts[h].trusted < rules.check_factor and state[DRAWN] < MOST_DRAWS // 4:
                 continue
-            if hosts[h].group:
+            if hosts[h].group and rules.asks:
                 state[PENDING] = h
                 return -1
             refusal = 2 if uniform(rules.fail, j, h) < hosts[h].fails else 0
@@ -213,9 +214,9 @@ def assign(
             state[FILLED] += 1
             continue
         scratch[state[ASSIGNED]].host = h
-        if rules.checks == VISIBLE and rules.quorum == 1 and state[ASSIGNED] == 0:
-            if uniform(rules.check, j, h) < check_probability(rules.check_factor, hosts[h].passes):
-                state[WANTED] = state[AGREEING] = 2
+        first = rules.checks == VISIBLE and rules.quorum == 1 and state[ASSIGNED] == 0
+        if first and uniform(rules.check, j, h) < check_probability(rules.check_factor, hosts[h].passes):
+            state[WANTED] = state[AGREEING] = 2
         state[ASSIGNED] += 1
     return 1
 
@@ -256,6 +257,36 @@ def decide(rules: Any, state: Integers, hosts: Rows, scratch: Rows, rows: Rows, 
     state[FILLED] += n
 
 
+@inlined
+def report_all(rules: Any, state: Integers, hosts: Rows, job: Row, act: Rows, scratch: Rows) -> bool:
+    """Write what the computers of a job report; whether it is done, or an attacker is asked."""
+    while state[REPORTED] < state[ASSIGNED]:
+        row = scratch[state[REPORTED]]
+        h = row.host
+        if hosts[h].group and not state[ANSWERED]:
+            state[PENDING] = h
+            return False
+        fill(rules, state[JOB_NO], h, job, hosts[h], row)
+        if hosts[h].group:
+            falsify(act[0], row, job.time)
+            state[ANSWERED] = 0
+        state[REPORTED] += 1
+    state[PHASE] = CHECKING if rules.checks == OWN else JUDGING
+    if rules.checks == LATE and state[AGREEING] == 1 and rules.quorum == 1:
+        h = scratch[0].host
+        if uniform(rules.check, state[JOB_NO], h) < check_probability(rules.check_factor, hosts[h].passes):
+            state[WANTED] = state[AGREEING] = 2
+            state[PHASE] = ASSIGNING
+    return True
+
+
+@inlined
+def next_job(state: Integers) -> None:
+    """Begin with the next job."""
+    state[PHASE] = BEGIN
+    state[JOB_NO] += 1
+
+
 @compiled
 def advance(
     rules: Any, state: Integers, hosts: Rows, jobs: Rows, starts: Integers, members: Integers, cumulative: Floats,
@@ -263,63 +294,39 @@ def advance(
 ) -> int:  # fmt: skip
     """Go on until somebody else has to decide; return what is to be decided."""
     while state[JOB_NO] < jobs.size:
-        j = state[JOB_NO]
-        job = jobs[j]
+        job = jobs[state[JOB_NO]]
         if state[PHASE] == BEGIN:
             if rows.size - state[FILLED] < MOST_DRAWS + MOST_REPLICAS:
                 return FULL
             state[FIRST] = state[FILLED]
-            state[DRAWN] = state[ASSIGNED] = state[REPORTED] = 0
+            state[DRAWN] = state[ASSIGNED] = state[REPORTED] = state[TRUSTED] = 0
             state[WANTED] = state[AGREEING] = rules.quorum
             state[MATE] = -1
-            state[TRUSTED] = 0
             state[PHASE] = ASSIGNING
         if state[PHASE] == ASSIGNING:
             found = assign(rules, state, hosts, job, starts, members, cumulative, act, scratch, rows)
             if found < 0:
                 return ASK
             if found == 0 and state[ASSIGNED] < rules.quorum:  # nobody takes it: the job is given up
-                state[PHASE] = BEGIN
-                state[JOB_NO] += 1
+                next_job(state)
                 continue
             state[PHASE] = REPORTING
-        if state[PHASE] == REPORTING:
-            while state[REPORTED] < state[ASSIGNED]:
-                k = state[REPORTED]
-                h = scratch[k].host
-                if hosts[h].group and not state[ANSWERED]:
-                    state[PENDING] = h
-                    return REPORT
-                fill(rules, j, h, job, hosts[h], scratch[k])
-                if hosts[h].group:
-                    falsify(act[0], scratch[k], job.time)
-                    state[ANSWERED] = 0
-                state[REPORTED] += 1
-            state[PHASE] = JUDGING
-            if rules.checks == OWN:
-                state[PHASE] = CHECKING
-            elif rules.checks == LATE and state[AGREEING] == 1 and rules.quorum == 1:
-                h = scratch[0].host
-                if uniform(rules.check, j, h) < check_probability(rules.check_factor, hosts[h].passes):
-                    state[WANTED] = state[AGREEING] = 2
-                    state[PHASE] = ASSIGNING
-                    continue
+        if state[PHASE] == REPORTING and not report_all(rules, state, hosts, job, act, scratch):
+            return REPORT
         if state[PHASE] == CHECKING:
             if not state[ANSWERED] and state[DRAWN] < MOST_DRAWS and state[ASSIGNED] < MOST_REPLICAS:
                 return CHECK
             state[ANSWERED] = 0
-            state[PHASE] = JUDGING
-            if state[WANTED] > state[ASSIGNED]:
-                state[PHASE] = ASSIGNING
-                continue
+            state[PHASE] = ASSIGNING if state[WANTED] > state[ASSIGNED] else JUDGING
+        if state[PHASE] == ASSIGNING:
+            continue
         right = judge(state, scratch)
         if right < 0 and state[ASSIGNED] < MOST_REPLICAS and state[DRAWN] < MOST_DRAWS:
             state[WANTED] = state[ASSIGNED] + 1
             state[PHASE] = ASSIGNING
             continue
         decide(rules, state, hosts, scratch, rows, right)
-        state[PHASE] = BEGIN
-        state[JOB_NO] += 1
+        next_job(state)
         if rules.pause:
             return DECIDED
     return DONE

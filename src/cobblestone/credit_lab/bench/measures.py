@@ -17,6 +17,7 @@ from cobblestone.credit_lab.bench.worlds import DAYS, World
 from cobblestone.credit_lab.joblog import ERROR
 from cobblestone.credit_lab.systems.pay import Pay
 from cobblestone.credit_lab.systems.tape import GPU, START, Table, Tape
+from cobblestone.policy.credit.claims import DEPLOYED
 
 DAY = 86400.0
 COUNTED_FROM = START + DAYS * DAY / 3.0
@@ -143,16 +144,20 @@ def honest_figures(scene: Scene) -> Figures:
     sizes = _apart(_deciles(estimates), fair, work, 10)
     deciles = _apart(speeds, fair, work, 10)
     gpu = hosts["kind"][rows["host"]] == GPU
-    at = np.minimum(PERIODS - 1, (rows["time"] - COUNTED_FROM) / (END - COUNTED_FROM) * PERIODS).astype(np.int64)
+    at = np.minimum(PERIODS - 1, (rows["time"] - COUNTED_FROM) / (END - COUNTED_FROM) * PERIODS).astype(
+        np.int64
+    )
     periods = _apart(at, fair, work, PERIODS)
     counts = np.bincount(rows["host"], minlength=hosts.size)
     by_host = _apart(rows["host"], fair, work, hosts.size)
     often = by_host[counts >= FALL_JOBS]
-    device = _ratio(fair[gpu], work[gpu]) / _ratio(fair[~gpu], work[~gpu]) if 0 < gpu.sum() < gpu.size else 1.0
+    device = (
+        _ratio(fair[gpu], work[gpu]) / _ratio(fair[~gpu], work[~gpu]) if 0 < gpu.sum() < gpu.size else 1.0
+    )
     known = view.levels[1:][np.isfinite(view.levels[1:])]
     return {
         "results": int(scene.tape.results.size),
-        "level": _ratio(view.kept[good], work),
+        "level": _ratio(view.kept[good], work) / DEPLOYED.per_flop,
         "spread": float(logs[paid].std()) if paid.any() else math.nan,
         "spread_job": _spread_of_jobs(rows["job"], fair, work),
         "unpaid": 1.0 - float(paid.mean()) if paid.size else 1.0,
@@ -206,12 +211,16 @@ def _release(scene: Scene, rows: Table, fair: Any) -> Figures:
     return {"release_low": min(found), "release_high": max(found)}
 
 
+def _distinct(numbers: Any) -> int:
+    return int(np.count_nonzero(np.bincount(numbers))) if numbers.size else 0
+
+
 def _costs(scene: Scene) -> Figures:
-    """Return extra executions / those of the quorum, over all the time and in its last third, and the cost of computing credit."""
+    """Return extra executions / those of the quorum, in all and in the last third, and the cost of computing credit."""
     rows, pay = scene.tape.results, scene.pay
     run = rows["outcome"] != ERROR
     late = run & (rows["time"] > END - DAYS * DAY / 3.0)
-    jobs, late_jobs = np.unique(rows["job"][run]).size, np.unique(rows["job"][late]).size
+    jobs, late_jobs = (_distinct(rows["job"][each]) for each in (run, late))
     quorum = scene.tape.quorum
     audits = pay.audits / max(1, int(run.sum()))
     return {
@@ -270,7 +279,9 @@ def _falls(scene: Scene, view: View) -> Figures:
     before = total - price[order] - start
     rank = np.arange(host.size) - np.repeat(begins, length)
     shown = before + running[order]
-    fall = np.where((rank >= FALL_JOBS) & (shown > 0.0), (running[order] - price[order]) / np.maximum(shown, 1e-300), 0.0)
+    fall = np.where(
+        (rank >= FALL_JOBS) & (shown > 0.0), (running[order] - price[order]) / np.maximum(shown, 1e-300), 0.0
+    )
     worst = np.zeros(scene.hosts.size)
     np.maximum.at(worst, host, fall)
     taken = np.isfinite(pay.revoked[valid])[order] & (rank >= FALL_JOBS)
@@ -304,6 +315,16 @@ def baseline(scene: Scene) -> Figures:
     }
 
 
+def honest_beside(scene: Scene) -> Figures:
+    """Return another base of gains, where no run without attackers is known: what honest computers get beside them."""
+    view = View(scene)
+    n = scene.hosts.size
+    work = np.bincount(view.rows["host"], weights=view.rows["work"], minlength=n).tolist()
+    results = np.bincount(view.rows["host"], minlength=n).tolist()
+    levels = [float(each) if math.isfinite(each) else 0.0 for each in view.levels]
+    return {"levels": levels, "fair": work, "work": work, "results": results}
+
+
 def attack_figures(scene: Scene, base: Figures, rng: Any) -> Figures:
     """Return what attackers gain: credit per true operation / what the same computers get when honest.  One person each."""
     view = View(scene, np.array(base["levels"]))
@@ -330,7 +351,11 @@ def attack_figures(scene: Scene, base: Figures, rng: Any) -> Figures:
         "per_slot": per_slot,
         "windfall": _ratio(view.fair[good], view.rows["work"][good]),
         "people": int(people.size),
-        "identities": int(np.unique(rows["identity"][scene.hosts["group"][rows["host"]] > 0]).size),
+        "identities": _distinct(rows["identity"][scene.hosts["group"][rows["host"]] > 0]),
         **_costs(scene),
-        **{name: value for name, value in _waiting(scene, view).items() if name in ("taken_back", "days_final")},
+        **{
+            name: value
+            for name, value in _waiting(scene, view).items()
+            if name in ("taken_back", "days_final")
+        },
     }

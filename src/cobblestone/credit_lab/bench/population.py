@@ -118,9 +118,7 @@ def membership(hosts: Table, world: World, seed: int) -> Membership:
         cumulative.append(np.cumsum(weight[mine]))
         starts.append(starts[-1] + mine.size)
     return Membership(
-        np.array(starts, dtype=np.int64),
-        np.concatenate(members).astype(np.int64),
-        np.concatenate(cumulative),
+        np.array(starts, dtype=np.int64), np.concatenate(members).astype(np.int64), np.concatenate(cumulative)
     )
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from cobblestone.credit_lab.attacks.acts import ACT, HONEST, Act, Attack, Seen, as_row
+from cobblestone.credit_lab.attacks.acts import ACT, HONEST, Act, Attack, Seen, as_row, never
 from cobblestone.credit_lab.bench import loop
 from cobblestone.credit_lab.bench.population import computers, enlist, membership, work
 from cobblestone.credit_lab.bench.streams import stream_key
 from cobblestone.credit_lab.bench.worlds import World
 from cobblestone.credit_lab.systems.chance import draw
 from cobblestone.credit_lab.systems.pay import Watcher
-from cobblestone.credit_lab.systems.tape import RESULT, Table, Tape
+from cobblestone.credit_lab.systems.tape import RESULT, Tape
 from cobblestone.policy.dispatch.limits import SPOT_CHECK_FACTOR
 
 _STREAMS = ("pick", "noise", "fail", "wrong", "burst", "jump", "check")
@@ -33,13 +33,13 @@ class Owner:
 class Run:
     """A run that has not ended; ``checks`` is one of the kinds in `loop`."""
 
-    watcher: Watcher | None = None
+    watcher: Watcher
 
     def __init__(
         self, world: World, seed: int, *, attack: Attack | None = None, checks: int = loop.NONE
     ) -> None:
         """Draw the population and its work."""
-        self.world, self.attack = world, attack
+        self.world, self._attack = world, attack or Attack(name="", about="")
         honest = computers(world, seed)
         self.hosts = enlist(honest, attack, seed)
         self.jobs = work(world, seed)
@@ -48,6 +48,8 @@ class Run:
             quorum=world.quorum,
             checks=checks,
             check_factor=SPOT_CHECK_FACTOR,
+            asks=attack is not None
+            and (attack.refuse is not never or attack.renew is not never or attack.meets),
             pause=False,
             release=world.release,
             route={"": 0, "tag": 1, "speed": 2}[world.route],
@@ -62,6 +64,14 @@ class Run:
         #: account of each identity; 0 is not one
         self.accounts: list[int] = [0, *(int(person) + 1 for person in self.hosts["person"])]
         self.owners: dict[int, Owner] = {}
+        #: the counts of `_RECORD`, which stand side by side in a row, by computer
+        self.record = np.ndarray(
+            (self.hosts.size, len(_RECORD)),
+            dtype=np.int64,
+            buffer=self.hosts,
+            offset=loop.HOST.fields[_RECORD[0]][1],
+            strides=(loop.HOST.itemsize, 8),
+        )
 
     def finish(self, watcher: Watcher | None = None) -> Tape:
         """Run to the end, with a system that decides about checks, or with none."""
@@ -99,7 +109,6 @@ class Run:
     # -------------------------------------------------------------------------------------- attackers
 
     def _owner(self) -> tuple[Any, Owner, Attack]:  # Any: a row of NumPy
-        assert self.attack is not None
         state, place = self.state, int(self.state[loop.PENDING])
         host = self.hosts[place]
         owner = self.owners.get(place)
@@ -109,9 +118,10 @@ class Run:
         job = self.jobs[number]
         seen.job, seen.time, seen.length = number, float(job["time"]), float(job["length"])
         seen.draw = draw(self.draws, number, place)
-        for name in _RECORD:
-            setattr(seen, name, int(host[name]))
-        return host, owner, self.attack
+        seen.results, seen.refused, seen.trusted, seen.since_pass, seen.passes, seen.caught = self.record[
+            place
+        ].tolist()
+        return host, owner, self._attack
 
     def _ask(self) -> None:
         host, owner, attack = self._owner()
@@ -138,19 +148,20 @@ class Run:
         host, owner, attack = self._owner()
         seen, state = owner.seen, self.state
         assigned = int(state[loop.ASSIGNED])
-        groups = self.hosts["group"][self.scratch["host"][:assigned]]
-        seen.accomplices = int((groups == host["group"]).sum()) - 1
+        group = int(host["group"])
+        seen.accomplices = -1
+        for place in self.scratch["host"][:assigned].tolist():
+            seen.accomplices += int(self.hosts["group"][place]) == group
         seen.alone = assigned == 1 and self.rules.checks == loop.VISIBLE
         seen.first = bool(state[loop.REPORTED] == 0)
         owner.act = Act()
         attack.report(seen, owner.act, attack.strength)
-        self.act[0] = as_row(owner.act, int(host["group"]))
+        self.act[0] = as_row(owner.act, group)
         state[loop.ANSWERED] = 1
 
     # ------------------------------------------------------------------------------------- the system
 
     def _check(self) -> None:
-        assert self.watcher is not None
         state, number = self.state, int(self.state[loop.JOB_NO])
         reported = int(state[loop.REPORTED])
         more = self.watcher.wants(self.scratch[:reported], self.jobs[number])
@@ -161,7 +172,6 @@ class Run:
         state[loop.ANSWERED] = 1
 
     def _tell(self) -> None:
-        assert self.watcher is not None
         state = self.state
         number = int(state[loop.JOB_NO]) - 1
         self.watcher.decided(self.rows[state[loop.FIRST] : state[loop.FILLED]], self.jobs[number])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from cobblestone.credit_lab.attacks.acts import Attack
 from cobblestone.credit_lab.attacks.catalogue import ATTACKS, find_attack
 from cobblestone.credit_lab.bench import loop
 from cobblestone.credit_lab.bench.ledger_loop import LedgerRun, run_ledger
@@ -69,6 +70,34 @@ def all_scenarios() -> list[str]:
     return found
 
 
+_CORE = (
+    *("normal-q?", "constant-q?", "projects-q?", "tag-q?", "faster-q?", "estimate-step-q?", "lasting-q1"),
+    *(
+        "*/time-x10",
+        "*/benchmark-1e9",
+        "*/random-half-10",
+        "*/fresh-time",
+        "*/low-first",
+        "*/cherry",
+        "*/cherry-churn",
+    ),
+    *("*/ring-x3", "*/ring-forges", "*/pair-x10", "*/forge-trusted", "*/forge-10"),
+)
+
+
+def default_scenarios(size: str) -> tuple[str, ...]:
+    """Return the scenarios that a size has by default: all, of the largest one a core."""
+    found = all_scenarios()
+    return tuple(each for each in found if size != "L" or any(fnmatchcase(each, core) for core in _CORE))
+
+
+def scene_of(scenario: str, size: str, seed: int, system: str) -> Scene:
+    """Run one scenario under a system."""
+    Plan(systems=(system,), scenarios=(scenario,), size=size, seeds=(seed,))
+    world, attack = parts_of(scenario, size)
+    return play(world, find_attack(attack) if attack else None, seed, find_contender(system))
+
+
 def chosen_scenarios(patterns: Iterable[str]) -> tuple[str, ...]:
     """Return the scenarios that patterns (``*`` and ``?``) name, or that are written out; all without patterns."""
     known = all_scenarios()
@@ -112,7 +141,10 @@ def run_task(task: Task) -> dict[str, Any]:  # Any: JSON
     shared: Scene | None = None
     for place, system in enumerate(task.systems):
         contender = find_contender(system)
-        scene = _scene(world, attack, task, contender, shared)
+        if shared is None:
+            scene = play(world, attack, task.seed, contender, strict=task.strict)
+        else:
+            scene = replace(shared, pay=contender.pay(shared.tape, None))
         shared = scene if contender.checks != OWN else None
         if attack is None:
             entry = {"figures": honest_figures(scene), "base": baseline(scene)}
@@ -123,17 +155,17 @@ def run_task(task: Task) -> dict[str, Any]:  # Any: JSON
     return found
 
 
-def _scene(world: World, attack: Any, task: Task, contender: Contender, shared: Scene | None) -> Scene:
-    if shared is not None:
-        pay = contender.pay(shared.tape, None)
-        return Scene(world=world, hosts=shared.hosts, tape=shared.tape, pay=pay)
-    key = stream_key(task.seed, "system")
+def play(
+    world: World, attack: Attack | None, seed: int, contender: Contender, *, strict: bool = False
+) -> Scene:
+    """Run a world under a system."""
+    key = stream_key(seed, "system")
     if contender.name == LEDGER:
-        ledger = LedgerRun(world, task.seed, attack=attack)
+        ledger = LedgerRun(world, seed, attack=attack)
         tape, pay = run_ledger(ledger, key, LedgerRules(early_exits=world.early > 0.0))
         return Scene(world=world, hosts=ledger.hosts, tape=tape, pay=pay)
-    run = Run(world, task.seed, attack=attack, checks=CHECKS[contender.checks] if world.quorum == 1 else loop.NONE)
-    watcher = contender.watcher(world.quorum, run.accounts, key, early_exits=world.early > 0.0, strict=task.strict)
+    run = Run(world, seed, attack=attack, checks=CHECKS[contender.checks] if world.quorum == 1 else loop.NONE)
+    watcher = contender.watcher(world.quorum, run.accounts, key, early_exits=world.early > 0.0, strict=strict)
     tape = run.finish(watcher)
     return Scene(world=world, hosts=run.hosts, tape=tape, pay=contender.pay(tape, watcher))
 
@@ -145,6 +177,38 @@ def _plain(value: Any) -> Any:  # Any: JSON
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+SMALL_SYSTEMS = (
+    "benchmark",
+    "counted",
+    "creditnew-designed",
+    "creditnew-deployed",
+    "steady",
+    "steady-measured",
+    LEDGER,
+)
+SMALL_ATTACKS = ("time-x10", "benchmark-x10", "counts-x10", "one-in-ten", "new-account", "cherry-error")
+
+
+def small_comparison(
+    systems: Iterable[str], *, hosts: int, jobs: int, seed: int, quorum: int, progress: Callable[[str], None]
+) -> list[dict[str, Any]]:  # Any: JSON
+    """Return results, as in files, of a few attacks at any size; ``progress`` is told of each system."""
+    world = replace(find_world(f"normal-q{quorum}"), hosts=hosts, jobs=jobs)
+    found = list[dict[str, Any]]()
+    for system in tuple(systems) or SMALL_SYSTEMS:
+        progress(f"{system}: {len(SMALL_ATTACKS) + 1} runs of {jobs} jobs …")
+        contender = find_contender(system)
+        head = {"system": system, "size": "S", "seed": str(seed)}
+        scene = play(world, None, seed, contender)
+        base = baseline(scene)
+        found.append(head | {"scenario": world.name, "figures": _plain(honest_figures(scene))})
+        for name in SMALL_ATTACKS:
+            scene = play(world, find_attack(name), seed, contender)
+            figures = attack_figures(scene, base, generator(seed, "bootstrap"))
+            found.append(head | {"scenario": f"{world.name}/{name}", "figures": _plain(figures)})
+    return found
 
 
 def run_plan(
@@ -199,7 +263,8 @@ def _tasks(plan: Plan, folder: Path, scenarios: tuple[str, ...]) -> Iterator[Tas
                     each for each in group if not path_of(folder, each, scenario, plan.size, seed).is_file()
                 ]
                 if missing:
-                    yield Task(scenario, plan.size, seed, tuple(missing), _bases(plan, folder, scenario, seed, missing), plan.strict)
+                    bases = _bases(plan, folder, scenario, seed, missing)
+                    yield Task(scenario, plan.size, seed, tuple(missing), bases, plan.strict)
 
 
 def _bases(plan: Plan, folder: Path, scenario: str, seed: int, systems: list[str]) -> tuple[Figures, ...]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from cobblestone.credit_lab.joblog import ERROR, VALID
 from cobblestone.credit_lab.systems.pay import Pay
-from cobblestone.credit_lab.systems.tape import BOUND, GPU, OWN_BUILD, Table, Tape
+from cobblestone.credit_lab.systems.tape import GPU, OWN_BUILD, Table, Tape
 from cobblestone.domain.errors import ConfigError
 
 LATEST = 30 * 86400.0
@@ -281,7 +281,9 @@ class EventWatcher:
                 self.desk.problem(self.line, name, f"{answer!r} is no answer")
 
 
-def events_of(row: Any, job: Any, accounts: list[int], quorum: int) -> tuple[Event, Event]:  # Any: rows of NumPy
+def events_of(
+    row: Any, job: Any, accounts: list[int], quorum: int
+) -> tuple[Event, Event]:  # Any: rows of NumPy
     """Return the two events of a result: it was issued, and reported or refused."""
     now, number, host = float(row["time"]), int(row["job"]), int(row["identity"])
     issue = Issue(

@@ -67,14 +67,15 @@ class Contender:
 
     def pay(self, tape: Tape, watcher: Watcher | None) -> Pay:
         """Return what it pays on a tape."""
-        if watcher is not None:
-            return watcher.pay(tape)
-        assert self.system is not None
-        return pay_by_replay(tape, self.system)
+        if watcher is None and self.system is not None:
+            return pay_by_replay(tape, self.system)
+        if watcher is None:
+            raise ConfigError(f"{self.name} has to see a run while it happens")
+        return watcher.pay(tape)
 
 
 def find_contender(name: str) -> Contender:
-    """Return a system by name, or the class ``Name`` of ``FILE.py:Name``: one with ``claim``, ``grant`` and ``learn``, or one with ``handle``.
+    """Return a system by name, or of ``FILE.py:Name``: a class with ``claim``, ``grant`` and ``learn``, or with ``handle``.
 
     Raises:
         ConfigError: there is none, or the file cannot be loaded.

@@ -93,7 +93,9 @@ class LedgerWatcher:
                 app.meet(key)
             known = [app.hosts.get(key, HostRecord()) for key in keys]
             least = min(known, key=lambda record: record.trusted)
-            decision = decide_check(least, self.rules, quorum=self.quorum, draw=draw(self.key, int(reports["job"][0]), 0))
+            decision = decide_check(
+                least, self.rules, quorum=self.quorum, draw=draw(self.key, int(reports["job"][0]), 0)
+            )
             more = decision.replicas
             self.drawn = {key[0] for key in keys} if more else set()
         if not more and len(reports) == 2 and reports["answer"][0] == reports["answer"][1]:
@@ -210,4 +212,6 @@ def _key(row: Any) -> HostKey:  # Any: a row of NumPy
 
 
 def _job(job: Any) -> Job:  # Any: a row of NumPy
-    return Job(estimate=float(job["estimate"]), stratum=str(int(job["stratum"])) if job["stratum"] >= 0 else "")
+    return Job(
+        estimate=float(job["estimate"]), stratum=str(int(job["stratum"])) if job["stratum"] >= 0 else ""
+    )

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from cobblestone.credit_lab.joblog import ERROR, INVALID, VALID
-from cobblestone.credit_lab.rows import Floats, Integers, Row, Rows, inlined
+from cobblestone.credit_lab.rows import Integers, Row, Rows, inlined
 from cobblestone.credit_lab.systems.chance import uniform
 from cobblestone.credit_lab.systems.tape import OWN_BUILD
 from cobblestone.policy.credit.ledger_system import rules as published
@@ -40,14 +40,17 @@ SOURCES = (Path(__file__), Path(str(published.__file__)))
 
 LEDGER_HOST = np.dtype(
     [
-        *((name, "f8") for name in ("scale", "effect", "variance", "noise", "bank", "debt", "trusted", "earned", "escrow", "stake")),
+        *((name, "f8") for name in (
+            "scale", "effect", "variance", "noise", "bank", "debt", "trusted", "earned", "escrow", "stake")),
         *((name, "i8") for name in ("samples", "jobs", "escrow_count", "newest")),
     ],
     align=True,
 )  # fmt: skip
 """`HostRecord`, and the newest of its rows in escrow (-1: none), from which a chain leads to the others."""
 
-LEDGER_VERSION = np.dtype([(name, "f8") for name in ("effect", "votes", "spread", "mean0", "count0", "mean1", "count1")])
+LEDGER_VERSION = np.dtype(
+    [(name, "f8") for name in ("effect", "votes", "spread", "mean0", "count0", "mean1", "count1")]
+)
 """`VersionRecord`, and its cells of the cross table."""
 
 LEDGER_APP = np.dtype(
@@ -178,7 +181,9 @@ def independent(one: Row, other: Row) -> bool:
 
 
 @inlined
-def others_of(readings: Rows, n: int, mine: int, size: float, noise: float, tail: float) -> tuple[float, float, float, int]:
+def others_of(
+    readings: Rows, n: int, mine: int, size: float, noise: float, tail: float
+) -> tuple[float, float, float, int]:
     """Return what the others say about the job of reading ``mine`` (-1: what all say): u, weight, factor, number."""
     slack = 2.0 * math.sqrt(2.0 * noise)
     total = mean = 0.0
@@ -222,7 +227,9 @@ def wants(terms: Any, books: Any, reports: Rows, n: int, job: Row) -> int:
         else:
             probability = terms.check_floor
             if terms.quorum == 1 or host.jobs > host.trusted:
-                probability = formula.check_probability(host.trusted, terms.check_scale, terms.check_floor, 1.0)
+                probability = formula.check_probability(
+                    host.trusted, terms.check_scale, terms.check_floor, 1.0
+                )
             more = int(uniform(terms.key, reports[0].job, 0) < probability and terms.quorum < 3)
         books.counts[DRAWN] = n if more else 0
     if more == 0 and n == 2 and reports[0].answer == reports[1].answer:
@@ -237,7 +244,18 @@ def wants(terms: Any, books: Any, reports: Rows, n: int, job: Row) -> int:
 
 
 @inlined
-def price_all(terms: Any, books: Any, job: Row, n: int, rows: Integers, checked: int, size: float, noise: float, tail: float, now: float) -> None:
+def price_all(
+    terms: Any,
+    books: Any,
+    job: Row,
+    n: int,
+    rows: Integers,
+    checked: int,
+    size: float,
+    noise: float,
+    tail: float,
+    now: float,
+) -> None:
     """Price n valid reports, whose readings are there; the first ``checked`` are released by it."""
     app, readings = books.apps[job.app], books.readings
     value = worth(app, job)
@@ -330,7 +348,9 @@ def learn_report(books: Any, job: Row, n: int, k: int, size: float, noise: float
     w = reading.others_weight
     r = reading.innovation - formula.shrunk(reading.others_u, w, formula.tail_share(w, size, noise), tail)
     variance = reading.host_variance + reading.version_variance + (1.0 - w) * size + noise
-    effect, votes = formula.version_after(version.effect, version.votes, version.spread, r, variance, host.samples)
+    effect, votes = formula.version_after(
+        version.effect, version.votes, version.spread, r, variance, host.samples
+    )
     samples = max(host.samples, int(host.scale > 0.0))
     d, v, q = formula.host_after(
         samples, host.effect, reading.host_variance, host.noise, r if version.votes > 0.0 else 0.0, variance, noise,
@@ -380,7 +400,9 @@ def learn_cell(books: Any, job: Row, k: int, variance: float) -> None:
 
 
 @inlined
-def read_all(terms: Any, books: Any, job: Row, results: Rows, first: int, rows: Integers) -> tuple[int, float, float, float]:
+def read_all(
+    terms: Any, books: Any, job: Row, results: Rows, first: int, rows: Integers
+) -> tuple[int, float, float, float]:
     """Read the valid results of a job; their number, and the variances."""
     size, noise = variances(books.apps[job.app])
     n = 0
@@ -411,7 +433,9 @@ def refuse(terms: Any, books: Any, job: Row, results: Rows, at: int, first: int,
     before = settled(host)
     if terms.quorum > 1 or host.trusted <= terms.check_scale:
         factor = others_of(books.readings, n, -1, size, noise, tail)[2]
-        host.debt -= value * (whole / usable - factor / formula.keeper_factor(app.partner_paid, app.partner_value))
+        host.debt -= value * (
+            whole / usable - factor / formula.keeper_factor(app.partner_paid, app.partner_value)
+        )
     else:
         host.bank -= value * (whole / usable - 1.0)
     books.extra[first + at] += settled(host) - before
@@ -419,7 +443,7 @@ def refuse(terms: Any, books: Any, job: Row, results: Rows, at: int, first: int,
 
 @inlined
 def audit(terms: Any, books: Any, rows: Rows, host: Row, agreed: bool, now: float) -> None:
-    """A check failed: run some results in escrow again, and revoke or release them."""
+    """Run some results in escrow again after a failed check, and revoke or release them."""
     wanted = host.escrow_count if agreed else min(AUDITED, host.escrow_count)
     host.trusted = host.trusted / 4.0 if not agreed and host.escrow_count else 0.0
     if host.escrow_count == 0:

@@ -9,6 +9,7 @@ import numpy as np
 
 from cobblestone.credit_lab.systems.tape import Table, Tape
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pay:
     """Credit by row of a tape."""
