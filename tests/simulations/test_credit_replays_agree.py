@@ -72,7 +72,9 @@ def test_the_twin_equals_the_policy(
     assert_equal(replay(log, credit_system(name), options), replay_fast(log, name, options))
 
 
-@pytest.mark.parametrize("name", ["counted", "creditnew-designed", "creditnew-deployed", "steady", "steady-measured"])
+@pytest.mark.parametrize(
+    "name", ["counted", "creditnew-designed", "creditnew-deployed", "steady", "steady-measured"]
+)
 @pytest.mark.parametrize("hostile", [0.0, 0.02])
 @pytest.mark.parametrize("host_scale_check", [False, True])
 def test_the_twin_equals_the_policy_when_scales_are_at_work(

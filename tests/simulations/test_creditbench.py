@@ -38,7 +38,6 @@ from cobblestone.credit_lab.bench.streams import generator, stream_key
 from cobblestone.credit_lab.bench.tasks import (
     Plan,
     all_scenarios,
-    chosen_scenarios,
     default_scenarios,
     play,
     run_plan,
@@ -483,6 +482,28 @@ def test_nothing_twice_too_late_and_unknown(tmp_path: Path) -> None:
     assert any("no price for job 3" in each for each in problems)
 
 
+def example(first_line: str) -> str:
+    """The block of the page that begins like this."""
+    page = (Path(__file__).parents[2] / "docs" / "creditbench.md").read_text(encoding="utf-8")
+    return page.split(f"```python\n{first_line}\n")[1].split("```")[0]
+
+
+def test_the_system_of_the_page_runs(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(example("# mine.py"))
+    scene = play(world("normal-q1"), None, 3, find_contender(f"{path}:ByEstimate"))
+    assert scene.pay.problems == ()
+    assert honest_figures(scene)["overhead"] == pytest.approx(0.05, abs=0.02)
+
+
+def test_the_attack_of_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: dict[str, Any] = {}
+    exec(example("# attack"), made)  # the page's own code
+    monkeypatch.setitem(ATTACKS, "at-night", made["ATTACK"])
+    run = play(world("normal-q1"), find_attack("at-night"), 3, find_contender("runtime"))
+    assert attack_figures(run, honest_beside(run), generator(1, "x"))["gain"] > 1.5
+
+
 def test_a_file_that_is_no_system_is_refused(tmp_path: Path) -> None:
     for name in (f"{tmp_path}/none.py:Mine", own(tmp_path).replace("Mine", "Other"), own(tmp_path, "1 +")):
         with pytest.raises(ConfigError):
@@ -610,5 +631,22 @@ def test_the_commands(
     capsys.readouterr()
     assert run_command(["creditbench", "score", prices, *chosen, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["gain"] == pytest.approx(1.0, abs=0.05)
+    picture = tmp_path / "gains.svg"
+    small = [
+        "credit",
+        "compare",
+        "--hosts",
+        "60",
+        "--jobs",
+        "1000",
+        "--system",
+        "fixed",
+        "--picture",
+        str(picture),
+    ]
+    assert run_command(small) == 0
+    assert "Gain of attackers" in capsys.readouterr().out
+    assert picture.read_text(encoding="utf-8").startswith("<?xml")
+    assert run_command(["credit", "compare", "--picture", str(tmp_path / "gains.txt")]) == 1
     assert run_command(["creditbench", "run", str(tmp_path / "o"), "--only", "nothing"]) != 0
     assert "no such world" in capsys.readouterr().err
