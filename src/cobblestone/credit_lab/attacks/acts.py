@@ -84,6 +84,6 @@ class Attack:
     world: str = "normal"  #: the scenario without attackers that it happens in
     device: str = ""  #: only "gpu" or "cpu" computers take part
     ring: bool = False  #: the attackers are accomplices of each other
-    meets: bool = False  #: an accomplice gets the same job
+    meets: bool = False  #: where one is first, an accomplice gets the same job
     arrives: float = 0.0  #: share of the time after which all arrive at once
     lasting: bool = False  #: needs computers with 1,000 jobs

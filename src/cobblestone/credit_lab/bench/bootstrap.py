@@ -14,7 +14,7 @@ REPLICATES = 1000
 
 def ratio_interval(above: Any, below: Any, rng: Any, *, level: float = 0.95) -> tuple[float, float]:
     """Return the interval of sum(above) / sum(below) over people; both are arrays with an entry per person."""
-    if above.size == 0:
+    if not below.sum() > 0.0:
         return float("nan"), float("nan")
     drawn = rng.multinomial(above.size, np.full(above.size, 1.0 / above.size), REPLICATES)
     sums = drawn @ below

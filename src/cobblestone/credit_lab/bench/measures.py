@@ -89,6 +89,10 @@ def _ratio(above: Any, below: Any) -> float:
     return float(np.sum(above)) / whole if whole > 0.0 else math.nan
 
 
+def _over(one: float, other: float) -> float:
+    return float(one) / float(other) if other > 0.0 else math.nan
+
+
 def _apart(where: Any, above: Any, below: Any, n: int) -> Any:
     """Return sums of above / sums of below in each of n groups."""
     sums = np.bincount(where, weights=below, minlength=n)
@@ -151,9 +155,9 @@ def honest_figures(scene: Scene) -> Figures:
     counts = np.bincount(rows["host"], minlength=hosts.size)
     by_host = _apart(rows["host"], fair, work, hosts.size)
     often = by_host[counts >= FALL_JOBS]
-    device = (
-        _ratio(fair[gpu], work[gpu]) / _ratio(fair[~gpu], work[~gpu]) if 0 < gpu.sum() < gpu.size else 1.0
-    )
+    device = 1.0
+    if 0 < gpu.sum() < gpu.size:
+        device = _over(_ratio(fair[gpu], work[gpu]), _ratio(fair[~gpu], work[~gpu]))
     known = view.levels[1:][np.isfinite(view.levels[1:])]
     return {
         "results": int(scene.tape.results.size),
@@ -168,8 +172,8 @@ def honest_figures(scene: Scene) -> Figures:
         "size_high": float(np.nanmax(sizes)),
         "host_5": float(np.quantile(often, 0.05)) if often.size else math.nan,
         "host_95": float(np.quantile(often, 0.95)) if often.size else math.nan,
-        "project": float(known.max() / known.min()) if known.size else 1.0,
-        "drift": float(np.nanmax(periods) / np.nanmin(periods)),
+        "project": _over(known.max(), known.min()) if known.size else 1.0,
+        "drift": _over(np.nanmax(periods), np.nanmin(periods)),
         "periods": [float(each) for each in periods],
         **_release(scene, rows, fair),
         **_costs(scene),
@@ -207,7 +211,7 @@ def _release(scene: Scene, rows: Table, fair: Any) -> Figures:
         before, after = mine & (rows["time"] < half), mine & (rows["time"] > later)
         if before.any() and after.any():
             old = _ratio(fair[before], rows["work"][before])
-            found.append(_ratio(fair[after], rows["work"][after]) / old)
+            found.append(_over(_ratio(fair[after], rows["work"][after]), old))
     return {"release_low": min(found), "release_high": max(found)}
 
 
@@ -237,7 +241,7 @@ def _waiting(scene: Scene, view: View) -> Figures:
     final = np.minimum(pay.final[view.counted], END)[good]
     days = (final - view.rows["time"][good]) / DAY
     rows, valid = scene.tape.results, scene.tape.valid
-    ends = np.minimum(np.minimum(pay.final, pay.revoked), END)[valid]
+    ends = np.minimum(pay.final, pay.revoked)[valid]
     at = START + DAYS * DAY * (np.arange(24) + 1.0) / 24.0
     begun = rows["time"][valid]
     escrow = list[float]()
@@ -336,14 +340,14 @@ def attack_figures(scene: Scene, base: Figures, rng: Any) -> Figures:
     slots = np.bincount(
         rows["host"][(rows["outcome"] != ERROR) & (rows["time"] > COUNTED_FROM)], minlength=scene.hosts.size
     )[people]
-    per_slot = _ratio(fair, slots) / _ratio(honest_fair, np.array(base["results"])[people])
+    per_slot = _over(_ratio(fair, slots), _ratio(honest_fair, np.array(base["results"])[people]))
     each = np.divide(fair, work * usual, out=np.full(people.size, np.nan), where=work > 0.0)
     worked = each[np.isfinite(each)]
     top = np.sort(worked)[-max(1, worked.size // 10) :]
     low, high = ratio_interval(fair / usual, work, rng)
     good = view.honest
     return {
-        "gain": _ratio(fair, work) / usual,
+        "gain": _over(_ratio(fair, work), usual),
         "gain_low": low,
         "gain_high": high,
         "gain_mean": float(worked.mean()) if worked.size else math.nan,
