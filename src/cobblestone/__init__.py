@@ -56,10 +56,27 @@ __all__ = [
 ]
 
 
+_HOMES = {
+    "AppSpec": "sdk.app_definition",
+    "Batch": "sdk.api.batch",
+    "BatchStatus": "api_schema.batches",
+    "CobblestoneError": "domain.errors",
+    "ConfigError": "domain.errors",
+    "Content": "sdk.api.jobs",
+    "Job": "sdk.api.jobs",
+    "JobError": "domain.errors",
+    "JobResult": "sdk.api.batch",
+    "Project": "sdk.project",
+    "connect": "sdk.project",
+}
+"""The modules of our names; the others are errors of ``sdk.api.connection``."""
+
+
 def __getattr__(name: str) -> Any:  # modules look up attributes of any type
     # The SDK brings an HTTP client along; whoever only wants the version does not wait for it.
     if name in __all__:
-        value = globals()[name] = getattr(import_module("cobblestone.sdk"), name)
+        home = import_module(f"{__name__}.{_HOMES.get(name, 'sdk.api.connection')}")
+        value = globals()[name] = getattr(home, name)
         return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -25,7 +25,8 @@ from tests.helpers.redirecting import Redirecting
 
 import cobblestone
 from cobblestone.demo.stock_client import StockClient, free_port
-from cobblestone.sdk import Batch, Project
+from cobblestone.sdk.api.batch import Batch
+from cobblestone.sdk.project import Project
 from cobblestone.store.engine.database import Store
 from cobblestone.wire.project.account import passwd_hash
 

@@ -11,7 +11,7 @@ from tests.e2e.conftest import LiveProject
 from tests.helpers.wasm_slot import compile_native_launcher, steps
 
 from cobblestone.demo import stock_client
-from cobblestone.sdk import Job
+from cobblestone.sdk.api.jobs import Job
 
 PLATFORM = "x86_64-pc-linux-gnu"
 STEPS = 3_000_000_000

@@ -16,7 +16,7 @@ import pytest
 from tests.e2e.conftest import LiveProject, live  # noqa: F401  # a fixture
 from tests.e2e.test_wasm import without_python
 
-from cobblestone.sdk import Job
+from cobblestone.sdk.api.jobs import Job
 
 PLATFORM = "x86_64-pc-linux-gnu"
 PYTHON = "3.11.2"

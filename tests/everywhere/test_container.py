@@ -21,7 +21,7 @@ from tests.helpers.launcher_slot import CONTROL, Slot, open_slot, until
 from tests.helpers.own_client import CONFIG, OwnClient
 
 from cobblestone.launcher.packing import IMAGE_FILE, Image, pack_image
-from cobblestone.sdk import Job
+from cobblestone.sdk.api.jobs import Job
 from cobblestone.sdk.wasm import toolchain
 
 HERE = Path(__file__).parent

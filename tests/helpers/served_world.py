@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 from tests.helpers.project_world import World
 
-from cobblestone.sdk import Project
 from cobblestone.sdk.api.connection import Connection
+from cobblestone.sdk.project import Project
 from cobblestone.server.app import create_app
 from cobblestone.store.people import credentials
 from cobblestone.wire.project.signatures import encode_private_key

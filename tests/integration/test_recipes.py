@@ -178,7 +178,9 @@ def test_the_command_prints_in_each_form(
     file = tmp_path / Path(path).name
     file.write_text(code)
     load(module_of(path), file, monkeypatch)
-    monkeypatch.setitem(cli.COMMANDS, file.stem, module_of(path).removeprefix("cobblestone.cli."))
+    monkeypatch.setitem(
+        cli.COMMANDS, file.stem, (module_of(path).removeprefix("cobblestone.cli."), "Of a recipe.")
+    )
     monkeypatch.chdir(tmp_path)
     assert cli.run_command(["project", "create", "sky", "--name", "The sky", "--port", "18996"]) == 0
     capfd.readouterr()

@@ -20,8 +20,11 @@ from cobblestone.api_schema.endpoints import Endpoint
 from cobblestone.cli.work.app import deadline_lines
 from cobblestone.domain.apps import POSIX
 from cobblestone.domain.errors import Conflict, JobError, NotFound
-from cobblestone.sdk import Job, JobFailed, NotRunning, Project, RequestRefused, executor
+from cobblestone.sdk import executor
 from cobblestone.sdk.api import batch as batch_module
+from cobblestone.sdk.api.connection import JobFailed, NotRunning, RequestRefused
+from cobblestone.sdk.api.jobs import Job
+from cobblestone.sdk.project import Project
 from cobblestone.wire.project.signatures import decode_private_key, encode_public_key, verify_md5
 
 

@@ -18,9 +18,10 @@ from cobblestone.domain import pyodide as known
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import ConfigError, JobError
 from cobblestone.launcher.packing import PYODIDE_DESCRIPTION_FILE
-from cobblestone.sdk import Project, RequestRefused
+from cobblestone.sdk.api.connection import RequestRefused
 from cobblestone.sdk.app_definition import AppSpec
 from cobblestone.sdk.packing import bundle, pyodide, wasm_package
+from cobblestone.sdk.project import Project
 from cobblestone.sdk.wasm import toolchain
 
 COMMAND = "program {input} {output}"

@@ -9,7 +9,7 @@ from cobblestone.api_schema.apps import DispatchBody, NewApp
 from cobblestone.api_schema.batches import MoreJobs, NewBatch, ResultsQuery
 from cobblestone.api_schema.values import find_fault
 from cobblestone.cli.arguments import FLAGS, error_text
-from cobblestone.sdk import RequestRefused
+from cobblestone.sdk.api.connection import RequestRefused
 
 LONG_NAME = (
     f"`name` is '{'x' * 60}'… (201 characters); it must be a text of at most 200 characters without line breaks and control"

@@ -136,13 +136,18 @@ def test_a_running_server_is_found_by_its_file(tmp_path: Path, environment):
     import os
 
     project = make_project(tmp_path / "project")
-    (project / "cobblestone.toml").write_text('[server]\nhost = "0.0.0.0"\nport = 8123\n')
     for process, urls in (
         (os.getpid(), ("http://127.0.0.1:8123/sky", "https://compute.example.org/sky")),
         (2**22 + 1, ()),
     ):
         (project / "server.json").write_text(
-            json.dumps({"url": "https://compute.example.org/sky/", "pid": process})
+            json.dumps(
+                {
+                    "url": "https://compute.example.org/sky/",
+                    "direct": "http://127.0.0.1:8123/sky",
+                    "pid": process,
+                }
+            )
         )
         assert locate(project).urls == urls
     (project / "server.json").write_text("{")

@@ -20,54 +20,59 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
-# The module of this package with each command, in the order of the help text: a group ``NAME_commands``, or a function ``NAME``.
 COMMANDS = {
-    "project": "project.setup",
-    "run": "project.server",
-    "restart": "project.server",
-    "stop": "project.server",
-    "upgrade": "project.upkeep",
-    "app": "work.app",
-    "submit": "work.jobs",
-    "batch": "work.jobs",
-    "workunit": "work.workunit",
-    "status": "project.server",
-    "token": "project.access",
-    "key": "project.access",
-    "user": "project.people",
-    "host": "project.hosts",
-    "team": "project.people",
-    "news": "project.people",
-    "credit": "project.credit",
-    "creditbench": "lab.creditbench",
-    "scales": "services.scales",
-    "statistics": "services.statistics",
-    "manager": "services.account_manager",
-    "trickle": "work.workunit",
-    "archive": "project.records",
-    "backup": "project.upkeep",
-    "restore": "project.upkeep",
-    "export": "project.records",
-    "doctor": "project.upkeep",
-    "audit": "project.records",
-    "find": "project.records",
-    "config": "project.setup",
-    "docs": "docs",
-    "client": "client.client",
-    "demo": "demo",
-    "examples": "demo",
-    "explain": "project.hosts",
-    "simulate": "lab.sweeps",
-    "advise": "lab.advise",
-    "paper": "lab.sweeps",
-    "frontier": "lab.sweeps",
+    "project": ("project.setup", "Create a project, move it, write files for systemd."),
+    "run": ("project.server", "Run the project's server until Ctrl-C."),
+    "restart": ("project.server", "Restart the project's server without failing a request."),
+    "stop": ("project.server", "Stop the project's server."),
+    "upgrade": ("project.upkeep", "Upgrade the database to the schema of this version."),
+    "app": ("work.app", "Apps: what your jobs run."),
+    "submit": ("work.jobs", "Submit jobs: one for each input file, or those of a list."),
+    "batch": ("work.jobs", "Batches: submitted jobs and their answers."),
+    "workunit": ("work.workunit", "Single workunits."),
+    "status": ("project.server", "Show the state of the project."),
+    "token": ("project.access", "Tokens for programs that use the project from outside."),
+    "key": ("project.access", "Keys that sign what clients run."),
+    "user": ("project.people", "Accounts of volunteers."),
+    "host": ("project.hosts", "Computers of volunteers."),
+    "team": ("project.people", "Teams of users."),
+    "news": ("project.people", "News for volunteers."),
+    "credit": ("project.credit", "Explain, check, correct, replay and compare credit."),
+    "creditbench": (
+        "lab.creditbench",
+        "Measure credit systems: what they pay honest computers, and what attackers gain.",
+    ),
+    "scales": ("services.scales", "Credit scales of GPU versions across projects."),
+    "statistics": ("services.statistics", "A site with the statistics of many projects."),
+    "manager": ("services.account_manager", "An account manager: one account for all projects."),
+    "trickle": ("work.workunit", "Messages of running jobs, in both directions."),
+    "archive": ("project.records", "Finished jobs that left the database."),
+    "backup": ("project.upkeep", "Back up a project, running or stopped."),
+    "restore": ("project.upkeep", "Make a project folder from a backup."),
+    "export": ("project.records", "Export users, computers and teams for statistics sites."),
+    "doctor": ("project.upkeep", "Check the integrity of a live project."),
+    "audit": ("project.records", "Show who did what in the project, newest first."),
+    "find": ("project.records", "Find users, hosts, batches, workunits and results."),
+    "config": ("project.setup", "Settings of a project: what holds, and why."),
+    "docs": ("docs", "Serve the documentation on this machine until Ctrl-C."),
+    "client": ("client.client", "Compute for projects on this computer."),
+    "demo": ("demo", "Run a complete demonstration on this machine."),
+    "examples": ("demo", "List the included examples, or copy one."),
+    "explain": ("project.hosts", "Explain why something happens or does not happen."),
+    "simulate": ("lab.sweeps", "Simulate a host with its projects, by each policy."),
+    "advise": ("lab.advise", "Recommend deadline, quorum, buffers and size of batches."),
+    "paper": ("lab.sweeps", "Reproduce Kondo, Anderson, McLeod (2007)."),
+    "frontier": ("lab.sweeps", "Show where one policy is better or worse than another."),
 }
+"""The module of this package with each command, in the order of the help text, and what the command does.  The module has
+a group ``NAME_commands``, or a function ``NAME``; it is loaded when the command is called, not to list it.
+"""
 OPTIONAL = ("client", "demo", "lab")
 """Rooms, or modules beside them, that may be absent."""
 
 
-def build(first: str = "") -> Commands:
-    """Return all commands, or only the one named ``first``, so that a server does not load the simulator."""
+def build(only: str | None = None) -> Commands:
+    """Return all commands, or ``only`` the one of that name; if there is no such command, a list to choose from."""
     import typer
 
     from cobblestone.cli.options import Commands
@@ -97,15 +102,24 @@ def build(first: str = "") -> Commands:
         Begin with: cobblestone project create DIR
         """
 
-    for name in (first,) if first in COMMANDS else COMMANDS:
-        room = COMMANDS[name].partition(".")[0]
-        if room not in OPTIONAL or importlib.util.find_spec(f"{__name__}.{room}") is not None:
-            module = importlib.import_module(f"{__name__}.{COMMANDS[name]}")
-            if group := getattr(module, f"{name}_commands", None):
-                root.add_typer(group, name=name)
-            else:
-                root.command(name, **getattr(module, f"{name}_options", {}))(getattr(module, name))
+    for name in (only,) if only in COMMANDS else COMMANDS:
+        place, summary = COMMANDS[name]
+        room = place.partition(".")[0]
+        if room in OPTIONAL and importlib.util.find_spec(f"{__name__}.{room}") is None:
+            continue
+        if only is not None and name != only:
+            root.command(name, help=summary)(_listed)
+            continue
+        module = importlib.import_module(f"{__name__}.{place}")
+        if group := getattr(module, f"{name}_commands", None):
+            root.add_typer(group, name=name)
+        else:
+            root.command(name, **getattr(module, f"{name}_options", {}))(getattr(module, name))
     return root
+
+
+def _listed() -> None:
+    """Stand for a command in a list."""
 
 
 def run_command(arguments: Sequence[str]) -> int:

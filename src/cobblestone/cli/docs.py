@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -142,7 +143,7 @@ def commands() -> str:
     """Return the page of all commands with their options, as their help says it, in Markdown."""
     from typer.main import get_command
 
-    from cobblestone.cli import build
+    build = import_module("cobblestone.cli").build  # which loads this module when it is called
 
     return _COMMANDS + "".join(_described("cobblestone", get_command(build())))
 

@@ -24,7 +24,7 @@ import typer
 from cobblestone.cli.output import Output
 
 if TYPE_CHECKING:
-    from cobblestone.sdk import Project
+    from cobblestone.sdk.project import Project
 
 T = TypeVar("T")
 
@@ -57,10 +57,8 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print only ids
 @contextmanager
 def open_project(project: str | None, token: str | None) -> Generator[Project]:
     """Connect to the project given by the options."""
-    from cobblestone.ops.logging import configure_logging
-    from cobblestone.sdk import connect  # an HTTP client: not for commands that need none
+    from cobblestone.sdk.project import connect  # an HTTP client: not for commands that need none
 
-    configure_logging(level="warning")  # the server's own words, when this process stands in for it
     with connect(project, token) as connected:
         yield connected
 

@@ -6,11 +6,10 @@ import datetime
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import msgspec
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,9 @@ class Output:
         elif not rows:
             self._line(empty or "Nothing yet.")
         else:
+            from rich.markup import escape
+            from rich.table import Table
+
             table = Table(box=None, pad_edge=False, header_style="bold")
             for column in columns:
                 table.add_column(column, justify="right" if column in right else "left", overflow="fold")
@@ -71,6 +73,8 @@ class Output:
         print_error(f"Note: {text}")
 
     def _json(self, data: object) -> None:
+        import msgspec
+
         self._line(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
 
     def _line(self, text: str) -> None:
@@ -87,10 +91,14 @@ def print_error(text: str) -> None:
 
 def error_console() -> Console:
     """Return a console for progress bars, on standard error."""
+    from rich.console import Console
+
     return Console(stderr=True)
 
 
 def _console() -> Console:
+    from rich.console import Console
+
     return Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
 
 

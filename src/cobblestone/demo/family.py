@@ -31,7 +31,8 @@ from cobblestone.demo.run import (
 from cobblestone.demo.stock_client import StockClient, free_port, missing_programs
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.files import write_private
-from cobblestone.sdk import Batch, Project
+from cobblestone.sdk.api.batch import Batch
+from cobblestone.sdk.project import Project
 
 STEP_SECONDS = 15
 """Exports are made, collected and drawn so often here; elsewhere once a day."""

@@ -24,7 +24,8 @@ from cobblestone.demo.stock_client import StockClient, free_port, missing_progra
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.domain.values import ResultId
-from cobblestone.sdk import Batch, Project
+from cobblestone.sdk.api.batch import Batch
+from cobblestone.sdk.project import Project
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.store.engine.database import Store
 from cobblestone.store.work.uploads import outputs_of_results

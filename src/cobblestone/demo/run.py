@@ -23,7 +23,8 @@ from cobblestone.demo.own_client import OwnClient
 from cobblestone.demo.services import PASSWORD, examples_folder, finish, run_command, service, stage
 from cobblestone.demo.stock_client import ClientError, ClientTask, StockClient, free_port, missing_programs
 from cobblestone.domain.errors import CobblestoneError, ConfigError
-from cobblestone.sdk import Batch, Project
+from cobblestone.sdk.api.batch import Batch
+from cobblestone.sdk.project import Project
 from cobblestone.wire.project.account import passwd_hash
 
 MAX_TASKS_SHOWN = 6

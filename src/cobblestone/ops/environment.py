@@ -77,6 +77,9 @@ def person() -> str:
     return re.sub(r"[^A-Za-z0-9_.\-]", "_", name)[:60] or "unknown"
 
 
+FILE_NAME = "cobblestone.toml"
+"""Of a project's settings, in its folder."""
+
 PROJECT_VARIABLE = "COBBLESTONE_PROJECT"
 TOKEN_VARIABLE = "COBBLESTONE_TOKEN"  # noqa: S105  # the name of a variable
 

@@ -18,8 +18,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.texts import MAX_BYTES, markup_in
+from cobblestone.ops.environment import FILE_NAME
 
-FILE_NAME = "cobblestone.toml"
 ENVIRONMENT_PREFIX = "COBBLESTONE_"
 
 Seconds = Annotated[float, Field(ge=0, le=10 * 365 * 86400, allow_inf_nan=False)]

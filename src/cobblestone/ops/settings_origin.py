@@ -7,7 +7,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from cobblestone.ops.settings import ENVIRONMENT_PREFIX, FILE_NAME, load_settings, sections
+from cobblestone.ops.environment import FILE_NAME
+from cobblestone.ops.settings import ENVIRONMENT_PREFIX, load_settings, sections
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,47 +1,12 @@
-"""Submit jobs to a project and collect their results, over HTTP.  Exports the names of :mod:`cobblestone`, and some more.
+"""Submit jobs to a project and collect their results, over HTTP.  It meets the server over the network only.
 
-It knows the API's vocabulary; it meets the server over the network only.
+Import from the modules, or from :mod:`cobblestone`: a command loads no more than it uses.
 """
 
 from __future__ import annotations
 
-from cobblestone.api_schema.batches import BatchStatus
-from cobblestone.domain.errors import CobblestoneError, ConfigError, JobError
-from cobblestone.sdk.api.batch import Batch, JobResult, Outputs
-from cobblestone.sdk.api.connection import (
-    BusyError,
-    ConflictError,
-    JobFailed,
-    NotFoundError,
-    NotRunning,
-    RequestRefused,
-    Unreachable,
-)
-from cobblestone.sdk.api.jobs import Content, Job, json_input
-from cobblestone.sdk.app_definition import AppSpec
-from cobblestone.sdk.executor import JobExecutor
-from cobblestone.sdk.project import Project, connect
+import sys
+from typing import Any
 
-__all__ = [
-    "AppSpec",
-    "Batch",
-    "BatchStatus",
-    "BusyError",
-    "CobblestoneError",
-    "ConfigError",
-    "ConflictError",
-    "Content",
-    "Job",
-    "JobError",
-    "JobExecutor",
-    "JobFailed",
-    "JobResult",
-    "NotFoundError",
-    "NotRunning",
-    "Outputs",
-    "Project",
-    "RequestRefused",
-    "Unreachable",
-    "connect",
-    "json_input",
-]
+_modules: dict[str, Any] = sys.modules  # None: not to be imported
+_modules.setdefault("httpx._main", None)  # httpx's own command line would load click, Rich and Pygments

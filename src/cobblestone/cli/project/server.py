@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 
 from cobblestone.cli.options import Common, HostOption, OutputOptions, PortOption, ProjectOption, local_folder
 from cobblestone.cli.output import size, when
@@ -199,6 +198,8 @@ def status(
         while True:
             found = connected.status()
             if watch and not common.out.for_programs:
+                from rich.console import Console
+
                 Console().clear()
             out.show(
                 {"running": running, "project": found},

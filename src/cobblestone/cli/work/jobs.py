@@ -15,7 +15,8 @@ from cobblestone.cli.work import app_options as o
 
 if TYPE_CHECKING:
     from cobblestone.api_schema.apps import App
-    from cobblestone.sdk import Batch, BatchStatus
+    from cobblestone.api_schema.batches import BatchStatus
+    from cobblestone.sdk.api.batch import Batch
 
 
 EXIT_JOBS_FAILED = 3

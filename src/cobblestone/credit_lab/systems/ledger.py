@@ -13,7 +13,13 @@ from cobblestone.credit_lab.systems.chance import draw
 from cobblestone.credit_lab.systems.pay import Pay
 from cobblestone.credit_lab.systems.tape import Table, Tape
 from cobblestone.policy.credit.claims import DEPLOYED
-from cobblestone.policy.credit.ledger_system.engine import decide_check, inherit, step, third_opinion
+from cobblestone.policy.credit.ledger_system.engine import (
+    decide_check,
+    inherit,
+    relative_size,
+    step,
+    third_opinion,
+)
 from cobblestone.policy.credit.ledger_system.records import (
     AppRecord,
     AuditFinished,
@@ -93,9 +99,9 @@ class LedgerWatcher:
                 app.meet(key)
             known = [app.hosts.get(key, HostRecord()) for key in keys]
             least = min(known, key=lambda record: record.trusted)
-            decision = decide_check(
-                least, self.rules, quorum=self.quorum, draw=draw(self.key, int(reports["job"][0]), 0)
-            )
+            size = relative_size(app.record, least, _job(job), self.rules)
+            drawn = draw(self.key, int(reports["job"][0]), 0)
+            decision = decide_check(least, self.rules, quorum=self.quorum, draw=drawn, size=size)
             more = decision.replicas
             self.drawn = {key[0] for key in keys} if more else set()
         if not more and len(reports) == 2 and reports["answer"][0] == reports["answer"][1]:

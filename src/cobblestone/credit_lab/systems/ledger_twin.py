@@ -57,7 +57,7 @@ LEDGER_APP = np.dtype(
     [
         *((name, "f8") for name in (
             "unit", "difference", "mean_size", "own_paid", "own_value", "own_count", "partner_paid", "partner_value",
-            "partner_count", "length_paid", "length_value", "length_count", "up", "down", "total", "constant", "stratum1")),
+            "partner_count", "length_paid", "length_value", "length_count", "up", "down", "shift", "constant", "stratum1")),
         ("pairs", "i8"), ("left", "i8"),
     ],
     align=True,
@@ -81,8 +81,7 @@ MOST_REPORTS = 12
 
 _named: Any = namedtuple  # Any: compiled code reads it by name
 Terms: Any = _named(
-    "Terms",
-    "quorum key slack check_scale check_floor tail early_exits partners_at_first first_jobs staked_jobs stake_until",
+    "Terms", "quorum key slack check_scale check_floor tail early_exits staked_jobs stake_until"
 )
 """`LedgerRules`, quorum and key of random numbers."""
 Books: Any = _named(
@@ -124,7 +123,7 @@ def meet(books: Any, row: Row, app: int) -> None:
         return
     new, old = books.hosts[at], books.hosts[at - 1]
     new.scale, new.effect, new.variance, new.noise = old.scale, old.effect, old.variance, old.noise
-    new.bank, new.trusted, new.jobs = min(0.0, old.bank), old.trusted, old.jobs
+    new.trusted, new.jobs = old.trusted, old.jobs
 
 
 @inlined
@@ -142,7 +141,7 @@ def worth(app: Row, job: Row) -> float:
 @inlined
 def settled(host: Row) -> float:
     """Return the credit of a record."""
-    return formula.settled_credit(host.earned, host.stake, host.debt)
+    return formula.settled_credit(host.earned, host.stake, host.debt, host.bank)
 
 
 @inlined
@@ -222,15 +221,14 @@ def wants(terms: Any, books: Any, reports: Rows, n: int, job: Row) -> int:
             if books.hosts[other].trusted < books.hosts[least].trusted:
                 least = other
         host = books.hosts[least]
-        if host.jobs < terms.first_jobs:
-            more = max(0, terms.partners_at_first + 1 - terms.quorum)
-        else:
-            probability = terms.check_floor
-            if terms.quorum == 1 or host.jobs > host.trusted:
-                probability = formula.check_probability(
-                    host.trusted, terms.check_scale, terms.check_floor, 1.0
-                )
-            more = int(uniform(terms.key, reports[0].job, 0) < probability and terms.quorum < 3)
+        value = worth(books.apps[job.app], job)
+        relative = value * host.jobs / host.earned if host.earned > 0.0 else 1.0
+        probability = min(1.0, terms.check_floor * relative)
+        if terms.quorum == 1 or host.jobs > host.trusted:
+            probability = formula.check_probability(
+                host.trusted, terms.check_scale, terms.check_floor, relative
+            )
+        more = int(uniform(terms.key, reports[0].job, 0) < probability and terms.quorum < 3)
         books.counts[DRAWN] = n if more else 0
     if more == 0 and n == 2 and reports[0].answer == reports[1].answer:
         size, noise = variances(books.apps[job.app])
@@ -316,28 +314,30 @@ def learn_app(terms: Any, books: Any, job: Row, n: int, size: float, noise: floa
     """Learn the variances, the mean of exp(u), and steps from known hosts."""
     app, readings = books.apps[job.app], books.readings
     one = other = -1
+    known = 0
+    total = 0.0
+    value = worth(app, job)
     for k in range(n):
-        if readings[k].precision > 0.0 and books.hosts[readings[k].host].samples >= formula.KNOWN:
-            if one < 0:
-                one = k
-            elif other < 0:
-                other = k
+        if not (readings[k].precision > 0.0 and books.hosts[readings[k].host].samples >= formula.KNOWN):
+            continue
+        if one < 0:
+            one = k
+        elif other < 0:
+            other = k
+        known += 1
+        total += readings[k].u
+        app.length_paid, app.length_value, app.length_count = formula.keeper_after(
+            app.length_paid, app.length_value, app.length_count, value,
+            formula.refused_size(readings[k].u, size, noise, 1.0))  # fmt: skip
     if other >= 0 and independent(readings[one], readings[other]):
         u, v = readings[one].u, readings[other].u
         app.difference = formula.median_after(app.difference, abs(u - v), app.pairs)
         app.mean_size = formula.median_after(app.mean_size, abs(u + v) / 2.0, app.pairs)
         app.pairs += 1
-    value = worth(app, job)
-    for k in range(n):
-        if not (readings[k].precision > 0.0 and books.hosts[readings[k].host].samples >= formula.KNOWN):
-            continue
-        app.length_paid, app.length_value, app.length_count = formula.keeper_after(
-            app.length_paid, app.length_value, app.length_count, value,
-            formula.refused_size(readings[k].u, size, noise, 1.0))  # fmt: skip
-        if not terms.early_exits:
-            app.up, app.down, app.total, app.left, shift = formula.detector_after(
-                app.up, app.down, app.total, app.left, readings[k].u, size + noise)  # fmt: skip
-            app.constant += shift
+    if known and not terms.early_exits:
+        app.up, app.down, app.shift, app.left, moved = formula.detector_after(
+            app.up, app.down, app.shift, app.left, total / known, size + noise)  # fmt: skip
+        app.constant += moved
 
 
 @inlined

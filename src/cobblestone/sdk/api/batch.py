@@ -7,16 +7,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.batches import BatchStatus, JobNames, JobStatus, ResultsPage
 from cobblestone.domain.errors import JobError
 from cobblestone.domain.texts import folder_name
 from cobblestone.sdk.api.connection import Connection, JobFailed, NotFoundError, NotRunning, RequestRefused
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 LIST_NAME = "jobs.csv"
 COLUMNS = (
@@ -365,6 +367,7 @@ class Batch:
 def batch_progress() -> Progress:
     """Return a progress bar for batches, on standard error."""
     from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     return Progress(
         TextColumn("{task.description}"),

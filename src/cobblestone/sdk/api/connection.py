@@ -18,30 +18,32 @@ What can go wrong between a program and a project.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import pkgutil
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar
 
 import httpx
 import msgspec
-from anyio.from_thread import start_blocking_portal
 
 from cobblestone.api_schema.apps import StoredFile
 from cobblestone.api_schema.endpoints import PUT_FILE, Endpoint
 from cobblestone.api_schema.values import PREFIX, Body, ErrorReply, Problem, Reply
 from cobblestone.domain.errors import Busy, CobblestoneError, ConfigError, Conflict, JobError, NotFound
-from cobblestone.ops.environment import PROJECT_VARIABLE, TOKEN_VARIABLE, connection_defaults, person
-from cobblestone.ops.settings import FILE_NAME, load_settings
+from cobblestone.ops.environment import (
+    FILE_NAME,
+    PROJECT_VARIABLE,
+    TOKEN_VARIABLE,
+    connection_defaults,
+    person,
+)
 
 
 class RequestRefused(CobblestoneError):
@@ -133,64 +135,6 @@ class JobFailed(JobError):
         self.stderr = stderr
 
 
-# The SDK speaks HTTP and does not know the server; where both are installed, the server announces itself by this name.
-_SERVER = "cobblestone.server.in_process:InProcessServer"
-
-
-class InProcessServer(Protocol):
-    """The functions that the server offers for use in this process."""
-
-    url: str
-    app: Any  # an ASGI application: its type needs the server's framework
-
-    async def start(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class InProcessTransport(httpx.BaseTransport):
-    """Runs a project's web application in a thread of this process, as long as the transport is open."""
-
-    def __init__(self, server: InProcessServer) -> None:
-        self._exit = contextlib.ExitStack()
-        self._exit.callback(server.close)
-        self.url = server.url
-        self._portal = self._exit.enter_context(start_blocking_portal("asyncio"))
-        self._inner = httpx.ASGITransport(server.app)
-        self._portal.call(server.start)
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request and read the whole answer."""
-        return self._portal.call(
-            cast("Callable[[httpx.Request], Awaitable[httpx.Response]]", self._send), request
-        )
-
-    async def _send(self, request: httpx.Request) -> httpx.Response:
-        outgoing = httpx.Request(
-            request.method,
-            request.url,
-            headers=request.headers,
-            content=_pieces(cast("Iterable[bytes]", request.stream)),
-        )
-        answer = await self._inner.handle_async_request(outgoing)
-        return httpx.Response(answer.status_code, headers=answer.headers, content=await answer.aread())
-
-    def close(self) -> None:
-        """Close the project."""
-        self._exit.close()
-
-
-def open_in_process(folder: Path) -> InProcessTransport:
-    """Open the project in ``folder``; raises what the server raises, e.g. Busy."""
-    make = cast("Callable[[Path], InProcessServer]", pkgutil.resolve_name(_SERVER))
-    return InProcessTransport(make(folder))
-
-
-async def _pieces(stream: Iterable[bytes]) -> AsyncIterator[bytes]:
-    for piece in stream:
-        yield piece
-
-
 _RUN_FILE = "server.json"
 _TOKEN_FILE = Path("keys", "admin.token")
 
@@ -252,19 +196,20 @@ def find_folder(start: Path | None = None) -> Path:
 
 
 def _local(folder: Path, token: str) -> ProjectAddress:
-    settings = load_settings(folder)
+    if not (folder / FILE_NAME).is_file():
+        raise ConfigError(
+            f"{folder} is not a cobblestone project: it has no {FILE_NAME}. Create one with: cobblestone project create {folder}"
+        )
     key = token or _admin_token(folder)
     try:
         running = json.loads((folder / _RUN_FILE).read_text(encoding="utf-8"))
         url, process = str(running["url"]), int(running["pid"])
+        direct = str(running.get("direct", url)).rstrip("/")
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return ProjectAddress(token=key, folder=folder)
     if not _alive(process):
         return ProjectAddress(token=key, folder=folder)
-    host = "127.0.0.1" if settings.server.host in ("0.0.0.0", "::") else settings.server.host  # noqa: S104  # compared
-    direct = f"http://{f'[{host}]' if ':' in host else host}:{settings.server.port}"
-    path = "/" + "/".join(url.rstrip("/").split("/")[3:])
-    urls = dict.fromkeys((f"{direct}{path}".rstrip("/"), url.rstrip("/")))
+    urls = dict.fromkeys((direct, url.rstrip("/")))
     return ProjectAddress(urls=tuple(urls), token=key, folder=folder)
 
 
@@ -518,6 +463,8 @@ def _open(target: ProjectAddress) -> Connection:
         **({} if target.folder is None else {"X-Cobblestone-Person": person()}),
     }
     if not target.urls and target.folder is not None:
+        from cobblestone.sdk.api.in_process import open_in_process
+
         transport = open_in_process(target.folder)
         client = httpx.Client(
             transport=transport, base_url=transport.url, headers=headers, timeout=TIMEOUT_SECONDS

@@ -35,7 +35,6 @@ from cobblestone.sdk.api.connection import Connection
 from cobblestone.sdk.packing import app_package, dependencies, pyodide
 from cobblestone.sdk.wasm import toolchain
 
-DEFAULT_PYTHON = "3.12"
 MAX_BUNDLE_BYTES = 2_000_000_000  #: unpacked, with the heads of the archive; the launcher takes no more
 LONGEST_NAME = 250
 LONGEST_WINDOWS_NAME = 150  #: the folder above takes some of the 260 letters that Windows allows
@@ -130,7 +129,7 @@ def bundle_command(
     if not requirements.is_file():
         raise JobError(f"--bundle: {requirements} does not exist. (The current folder is {Path.cwd()}.)")
     if not re.fullmatch(r"3\.\d{1,2}(\.\d{1,2})?", python):
-        raise JobError(f"--bundle-python {python}: write a version such as {DEFAULT_PYTHON}")
+        raise JobError(f"--bundle-python {python}: write a version such as 3.12")
     platforms = _platforms(command)
     browser_packages = b""
     if in_browsers:

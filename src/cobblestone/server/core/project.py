@@ -15,7 +15,8 @@ from typing import ClassVar
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.people import User
-from cobblestone.ops.settings import FILE_NAME, Settings, load_settings
+from cobblestone.ops.environment import FILE_NAME
+from cobblestone.ops.settings import Settings, load_settings
 from cobblestone.service.folder import Kind, Place, ServiceFolder
 from cobblestone.store.schema.project import PROJECT
 

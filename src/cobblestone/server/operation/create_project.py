@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.environment import FILE_NAME
 from cobblestone.ops.files import write_durably, write_private
-from cobblestone.ops.settings import FILE_NAME, Settings, parse_settings, settings_template
+from cobblestone.ops.settings import Settings, parse_settings, settings_template
 from cobblestone.server.core import plan_classes
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.service.settings import address_to_show, free_port, port_of, settings_mode

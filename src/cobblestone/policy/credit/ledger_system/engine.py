@@ -45,7 +45,7 @@ from cobblestone.policy.credit.ledger_system.records import (
     Report,
 )
 
-AUDITED = 4
+AUDITED = 5
 """Results in escrow that are run again after a failed check."""
 
 
@@ -70,27 +70,28 @@ def decide_check(
     """Return how many more hosts compute a job that this host just uploaded.
 
     With a ``quorum`` of two or more, call it once, when the quorum is complete, with the host with the fewest trusted jobs.
-    ``draw``: a random number in [0, 1) that is drawn now, after the upload; ``size``: counted operations / estimate, for
-    `Basis.COUNTED` (jobs that claim more are checked more often).
+    ``draw``: a random number in [0, 1) that is drawn now, after the upload; ``size``: by `relative_size`.
     """
     known = host or HostRecord()
-    if known.jobs < rules.first_jobs:
-        missing = max(0, rules.partners_at_first + 1 - quorum)
-        return CheckDecision(
-            replicas=missing, probability=1.0, reason=words.checked(1.0, missing, newcomer=True)
-        )
     failed_before = known.jobs > known.trusted
     if quorum > 1 and not failed_before:
-        probability = rules.check_floor
+        probability = min(1.0, rules.check_floor * size)
     else:
         probability = formula.check_probability(known.trusted, rules.check_scale, rules.check_floor, size)
     replicas = int(draw < probability and quorum < 3)
-    newcomer = probability >= 1.0
     return CheckDecision(
-        replicas=replicas,
-        probability=probability,
-        reason=words.checked(probability, replicas, newcomer=newcomer),
+        replicas=replicas, probability=probability, reason=words.checked(probability, replicas)
     )
+
+
+def relative_size(
+    app: AppRecord, host: HostRecord, job: Job, rules: LedgerRules, *, counted: float = 0.0
+) -> float:
+    """Return the value of a job / the mean price of the host's jobs; ``counted``: operations, for `Basis.COUNTED`."""
+    value = worth(app, job)
+    if rules.basis is Basis.COUNTED and formula.usable(counted) and value > 0.0:
+        value *= formula.counted_size(counted, job.estimate)
+    return value * host.jobs / host.earned if host.earned > 0.0 else 1.0
 
 
 def third_opinion(state: LedgerState, job: Job, reports: Sequence[Report], rules: LedgerRules) -> bool:
@@ -122,21 +123,20 @@ def price_part(
 
 
 def settled(host: HostRecord) -> float:
-    """Return the credit of a record: prices less stake and debt, never below 0.  It includes the escrow."""
-    return formula.settled_credit(host.earned, host.stake, host.debt)
+    """Return the credit of a record: prices less stake, debt and overdrawn bank, never below 0.  It includes the escrow."""
+    return formula.settled_credit(host.earned, host.stake, host.debt, host.bank)
 
 
 def inherit(old: HostRecord) -> HostRecord:
-    """Return the record of a new version on a host that ran an older one: its effect, its trust, and no better bank.
+    """Return the record of a new version on a host that ran an older one: its effect and its trust.
 
-    Prices, debt, stake and escrow stay with the old record.
+    Prices, bank, debt, stake and escrow stay with the old record.
     """
     return HostRecord(
         scale=old.scale,
         effect=old.effect,
         variance=old.variance,
         noise=old.noise,
-        bank=min(0.0, old.bank),
         trusted=old.trusted,
         jobs=old.jobs,
     )
@@ -219,7 +219,7 @@ def _refused(draft: Draft, event: JobRefused) -> Outcome:
     return Outcome(
         state=draft.changed(),
         corrections=_corrections(draft, {event.host: before}),
-        reasons=(words.refused(charge, size, replicated=event.replicated),),
+        reasons=(words.refused(charge, size),),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cobblestone.domain.values import changed
+from cobblestone.domain.values import changed, float_sum
 from cobblestone.policy.credit.ledger_system import rules as formula
 from cobblestone.policy.credit.ledger_system.pricing import kept
 from cobblestone.policy.credit.ledger_system.readings import (
@@ -38,6 +38,8 @@ def learn(
 def _learn_app(draft: Draft, job: Job, readings: Sequence[Reading], known: Variances) -> None:
     """Variances of two known hosts, the mean of exp(u), and steps of all residuals."""
     app = draft.app
+    if not readings:
+        return
     if len(readings) > 1 and independent(readings[0].report, readings[1].report):
         one, other = readings[0].u, readings[1].u
         app = changed(
@@ -46,18 +48,17 @@ def _learn_app(draft: Draft, job: Job, readings: Sequence[Reading], known: Varia
             mean_size=formula.median_after(app.mean_size, abs(one + other) / 2.0, app.pairs),
             pairs=app.pairs + 1,
         )
-    value = worth(app, job)
+    value, length = worth(app, job), app.length
     for each in readings:
-        size = formula.refused_size(each.u, known.size, known.noise, 1.0)
-        app = changed(app, length=kept(app.length, value, size))
-        if not draft.rules.early_exits:
-            now = app.detector
-            *detector, shift = formula.detector_after(
-                now.up, now.down, now.total, now.left, each.u, known.size + known.noise
-            )
-            app = changed(app, detector=StepDetector(up=detector[0], down=detector[1], total=detector[2], left=int(detector[3])),
-                          constant=app.constant + shift)  # fmt: skip
-    draft.app = app
+        length = kept(length, value, formula.refused_size(each.u, known.size, known.noise, 1.0))
+    detector, moved = app.detector, 0.0
+    if not draft.rules.early_exits:
+        u = float_sum(each.u for each in readings) / len(readings)
+        up, down, shift, left, moved = formula.detector_after(
+            detector.up, detector.down, detector.shift, detector.left, u, known.size + known.noise
+        )
+        detector = StepDetector(up=up, down=down, shift=shift, left=left)
+    draft.app = changed(app, length=length, detector=detector, constant=app.constant + moved)
 
 
 def _learn_report(

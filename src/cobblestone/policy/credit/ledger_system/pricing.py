@@ -70,8 +70,8 @@ def prices(
 
 def kept(keeper: Keeper, value: float, factor: float) -> Keeper:
     """Return a unit keeper after a factor."""
-    return Keeper(**dict(zip(("paid", "value", "count"), formula.keeper_after(
-        keeper.paid, keeper.value, keeper.count, value, factor), strict=True)))  # fmt: skip
+    paid, total, count = formula.keeper_after(keeper.paid, keeper.value, keeper.count, value, factor)
+    return Keeper(paid=paid, value=total, count=count)
 
 
 def _by_partners(draft: Draft, value: float, others: Partners, host: HostRecord) -> Worked:

@@ -48,9 +48,7 @@ class LedgerRules:
     tail: float = 2.5  #: residuals beyond so many standard deviations are a tail
     early_exits: bool = False  #: jobs may end long before their estimate: the step detector is off
     basis: Basis = Basis.ESTIMATE
-    partners_at_first: int = 2  #: other hosts that also compute each of the first jobs of an identity
-    first_jobs: int = 3  #: so many jobs
-    staked_jobs: int = 2  #: half of the price of so many first jobs is held ...
+    staked_jobs: int = 2  #: half of the price of so many first jobs is held, the price of an identity ...
     stake_until: int = 20  #: ... until the host has so many valid jobs
 
 
@@ -63,7 +61,9 @@ class HostRecord:
     effect: float = 0.0  #: d
     variance: float = 0.0  #: v, of the effect; meaningless while there are no samples
     noise: float = 1.0  #: q
-    bank: float = 0.0  #: B
+    bank: float = (
+        0.0  #: B, by how much own reports may raise prices; taken off the credit while it is negative
+    )
     debt: float = 0.0  #: K, negative: what refused jobs cost; a positive one is never paid
     trusted: float = 0.0  #: W: valid jobs since the last failed check
     jobs: int = 0  #: valid jobs of this identity, ever
@@ -97,8 +97,8 @@ class StepDetector:
 
     up: float = 0.0  #: sum of what residuals exceed the allowance by
     down: float = 0.0
-    total: float = 0.0  #: of the residuals averaged after an alarm
-    left: int = 0  #: of those, how many are missing; 0: no alarm
+    shift: float = 0.0  #: location of the residuals after an alarm
+    left: int = 0  #: how many of those are missing, negative at the first look; 0: no alarm
 
 
 @value(kw_only=True)

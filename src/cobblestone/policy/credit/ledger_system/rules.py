@@ -15,7 +15,7 @@ LARGEST = math.log(1000.0)
 """A report says at most that a job was 1000 times as long, or as short, as expected."""
 
 LEAST_PAID = 0.1
-"""A computer deep in debt still gets so much of the value of a job."""
+"""A computer deep in debt still gets so much of what a job seems to be worth, and no more than of its estimate."""
 
 NORMAL_MEDIAN = 1.4826
 """Standard deviation of a normal distribution / median of its absolute values."""
@@ -26,8 +26,11 @@ KNOWN = 8
 FIRST_VARIANCE = 10.0
 """Variance of the effect of a host without reports, in variances of known effects: its word counts for little."""
 
-AVERAGED = 200
-"""Residuals averaged after the alarm of a step."""
+FIRST_LOOK = 200
+"""Residuals that measure a step at first after its alarm."""
+
+CLOSER_LOOK = 2000.0
+"""Residuals that measure what is left of it, per variance of a residual; again until it is small."""
 
 PAID_IN_PARTS = 0.9
 """Share of what a running job seems worth that is paid provisionally."""
@@ -107,7 +110,7 @@ def vetoed(u: float, other: float, k: float) -> float:
 def own_price(value: float, factor: float, bank: float, slack: float) -> float:
     """Return the price of a result without a partner: its own report moves it as far as the bank allows."""
     change = min(value * (factor - 1.0), bank + slack * value)
-    return max(value + change, LEAST_PAID * value)
+    return max(value + change, LEAST_PAID * value * min(1.0, factor))
 
 
 def bank_after(bank: float, value: float, price: float, slack: float) -> float:
@@ -116,10 +119,11 @@ def bank_after(bank: float, value: float, price: float, slack: float) -> float:
 
 
 def check_probability(trusted: float, scale: float, floor: float, size: float) -> float:
-    """Return with which probability a job is checked; ``size`` is its claim / its estimate where it is paid by its claim."""
-    if trusted <= scale:
-        return 1.0
-    return min(1.0, max(floor, scale / trusted) * max(1.0, size))
+    """Return with which probability a job is checked; ``size`` is its value / the mean price of the host's jobs.
+
+    So each credit runs the same risk, and it does not pay to forge the large jobs only.
+    """
+    return 1.0 if trusted <= scale else min(1.0, max(floor, scale / trusted) * size)
 
 
 def keeper_factor(paid: float, value: float) -> float:
@@ -145,9 +149,9 @@ def refused_size(u: float, size: float, noise: float, length: float) -> float:
     return math.exp(min(u, 3.0 * math.sqrt(size + noise))) / length
 
 
-def settled_credit(earned: float, stake: float, debt: float) -> float:
-    """Return what a record has: its prices less what is held and what refused jobs cost."""
-    return max(0.0, earned - stake + min(0.0, debt))
+def settled_credit(earned: float, stake: float, debt: float, bank: float) -> float:
+    """Return what a record has: its prices less what is held, what refused jobs cost, and what the bank is overdrawn by."""
+    return max(0.0, earned - stake + min(0.0, debt) + min(0.0, bank))
 
 
 def version_variance(spread: float, size: float, noise: float, votes: float) -> float:
@@ -197,28 +201,30 @@ def spread_after(spread: float, effect: float, v: float) -> float:
 
 
 def detector_after(
-    up: float, down: float, total: float, left: int, u: float, variance: float
+    up: float, down: float, shift: float, left: int, u: float, variance: float
 ) -> tuple[float, float, float, int, float]:
-    """Return the step detector after the residual of a known host, and by how much all constants move now (mostly 0).
+    """Return the step detector after the residual of a job, and by how much the constant moves now (mostly 0).
 
-    Cumulative sums of clipped residuals beyond an allowance, which a tenth of liars does not reach; then an average, repeated
-    until it is small.
+    Cumulative sums of clipped residuals beyond an allowance, which a tenth of liars does not reach; after an alarm Huber's
+    location of the next residuals.  ``left`` counts those that are missing, up to 0 at the first look.
     """
     sigma = math.sqrt(variance)
-    if left > 0:
-        total += min(max(u, -3.0 * sigma), 3.0 * sigma)
-        if left > 1:
-            return 0.0, 0.0, total, left - 1, 0.0
-        shift = total / AVERAGED
-        if abs(shift) > 0.05:
-            return 0.0, 0.0, 0.0, AVERAGED, shift
+    needed = max(FIRST_LOOK, int(CLOSER_LOOK * variance))
+    if left != 0:
+        seen = FIRST_LOOK + left if left < 0 else max(0, needed - left)
+        shift += 1.5 * min(max(u - shift, -sigma), sigma) / (seen + 1)
+        left += 1 if left < 0 else -1
+        if left != 0:
+            return 0.0, 0.0, shift, left, 0.0
+        if abs(shift) > 0.03:
+            return 0.0, 0.0, 0.0, needed, shift
         return 0.0, 0.0, 0.0, 0, 0.0
-    allowance = max(0.1, 0.25 * sigma)
-    z = min(max(u, -2.0 * sigma), 2.0 * sigma)
+    allowance = max(0.05, 0.15 * sigma)
+    z = min(max(u, -sigma), sigma)
     up = max(0.0, up + z - allowance)
     down = max(0.0, down - z - allowance)
-    if max(up, down) > 8.0 * variance / allowance:
-        return 0.0, 0.0, 0.0, AVERAGED, 0.0
+    if max(up, down) > 4.0 * variance / allowance:
+        return 0.0, 0.0, 0.0, -FIRST_LOOK, 0.0
     return up, down, 0.0, 0, 0.0
 
 

@@ -1,0 +1,68 @@
+"""What commands load: a person waits for it at each call, so it is no more than they use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from typer.main import get_command
+
+from cobblestone.cli import COMMANDS, build
+
+PROBE = """
+import sys
+from cobblestone.cli import run_command
+run_command({words!r})
+print(*sorted(sys.modules), file=sys.stderr)
+"""
+SLOW = {
+    "anyio.from_thread", "apsw", "click", "cobblestone.ops.logging", "cobblestone.ops.settings", "cobblestone.policy",
+    "cobblestone.sdk.app_definition", "cobblestone.sdk.packing", "cobblestone.server.app", "cobblestone.wire", "numpy",
+    "pydantic_settings", "rich.progress", "sqlalchemy", "starlette", "structlog",
+}  # fmt: skip
+
+
+def loaded(*words: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE.format(words=words)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status", "--token", "x", "-p", "http://127.0.0.1:9"),
+        ("batch", "list", "--token", "x", "-p", "http://127.0.0.1:9"),
+    ],
+)
+def test_a_question_to_a_project_loads_neither_server_nor_settings(words: tuple[str, ...]):
+    modules = loaded(*words)
+    assert "httpx" in modules, "it did ask"
+    assert modules & (SLOW | {"rich.console"}) == set()
+
+
+def test_a_list_of_commands_loads_none_of_them():
+    modules = loaded("--help")
+    assert "rich.table" in modules, "it did print"
+    assert modules & (SLOW | {"httpx", "msgspec"}) == set()
+    assert not {name for name in modules if name.startswith("cobblestone.cli.") and name.count(".") > 2}
+
+
+def test_a_question_to_a_client_loads_no_client():
+    modules = loaded("client", "status")
+    assert modules & (SLOW | {"httpx", "rich.console", "cobblestone.client.daemon"}) == set()
+
+
+def test_every_command_is_listed_in_one_line():
+    root = get_command(build(""))
+    names = getattr(root, "commands")  # noqa: B009  # Typer gives no type for it
+    assert set(names) == set(getattr(get_command(build()), "commands"))  # noqa: B009
+    assert [
+        name for name, (_, summary) in COMMANDS.items() if not summary.endswith(".") or len(summary) > 66
+    ] == []
