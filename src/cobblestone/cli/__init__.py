@@ -39,7 +39,7 @@ COMMANDS = {
     "news": ("project.people", "News for volunteers."),
     "credit": ("project.credit", "Explain, check, correct, replay and compare credit."),
     "creditbench": (
-        "lab.creditbench",
+        "project.creditbench",
         "Measure credit systems: what they pay honest computers, and what attackers gain.",
     ),
     "scales": ("services.scales", "Credit scales of GPU versions across projects."),

@@ -3,6 +3,7 @@
 Formulas are those of `cobblestone.policy.credit.ledger_system.rules`, compiled unchanged; a test holds the order of steps, which
 is repeated here, equal to `cobblestone.policy.credit.ledger_system.engine`.
 """
+# length: the compiled functions inline each other, which works best within one module.
 
 from __future__ import annotations
 

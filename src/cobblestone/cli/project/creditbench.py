@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cobblestone.cli.lab.sweeps import Scheduler, Workers, sweeping
 from cobblestone.cli.options import Commands, OutputOptions
+from cobblestone.cli.sweeping import Scheduler, Workers, sweeping
 from cobblestone.domain.errors import ConfigError
 
 if TYPE_CHECKING:
