@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -339,21 +340,22 @@ def _granted(
 
 def _owners(log: JobLog, start: Integers, host: Integers) -> tuple[Floats, Integers]:
     """Return how long each line's host has been known, seconds, and how many computers its owner has had by then."""
+    numpy: Any = np  # Any: its types do not follow through arithmetic
     time, sent = _figure(log, "time"), _figure(log, "sent_time")
-    group = np.repeat(np.arange(start.size - 1), np.diff(start))
-    _, first = np.unique(host, return_index=True)
+    group: Integers = numpy.repeat(numpy.arange(start.size - 1), numpy.diff(start))
+    _, first = numpy.unique(host, return_index=True)
     now = time[start[group[first]]]
-    seen = np.where((sent[first] > 0.0) & (sent[first] < now), sent[first], now)
+    seen: Floats = numpy.where((sent[first] > 0.0) & (sent[first] < now), sent[first], now)
     age = time - seen[host]
     user = places(_whole(log, "user_id"))[0]
-    pair, at = np.unique(user * (int(host.max(initial=0)) + 1) + host, return_index=True)
-    del pair
+    _, at = numpy.unique(user * (int(host.max(initial=0)) + 1) + host, return_index=True)
     lines = log.length + 1
-    met = np.sort(user[at] * lines + at)
-    before = np.searchsorted(met, user * lines)
-    known = np.searchsorted(met, user * lines + start[group + 1]) - before
+    met = numpy.sort(user[at] * lines + at)
+    before: Integers = numpy.searchsorted(met, user * lines)
+    known: Integers = numpy.searchsorted(met, user * lines + start[group + 1]) - before
     known[_whole(log, "user_id") == 0] = 1
-    return np.where(age > 0.0, np.minimum(age, MAX_TIME), 0.0), known
+    ages: Floats = numpy.where(age > 0.0, numpy.minimum(age, MAX_TIME), 0.0)
+    return ages, known
 
 
 def _credited(log: JobLog, name: str, outcome: Integers) -> Integers:

@@ -24,13 +24,19 @@ def both(one: Attack, other: Attack) -> Attack:
         one.report(seen, act, one.strength)
         other.report(seen, act, other.strength)
 
+    def refuse(seen: Seen, strength: float) -> int:
+        return one.refuse(seen, one.strength) or other.refuse(seen, other.strength)
+
+    def renew(seen: Seen, strength: float) -> int:
+        return one.renew(seen, one.strength) or other.renew(seen, other.strength)
+
     return replace(
         one,
         name=f"{one.name}+{other.name}",
         about=f"{one.about}; {other.about}",
         report=report,
-        refuse=lambda seen, strength: one.refuse(seen, one.strength) or other.refuse(seen, other.strength),
-        renew=lambda seen, strength: one.renew(seen, one.strength) or other.renew(seen, other.strength),
+        refuse=refuse,
+        renew=renew,
         share=max(one.share, other.share),
         quorums=tuple(each for each in one.quorums if each in other.quorums),
         world=other.world if one.world == "normal" else one.world,

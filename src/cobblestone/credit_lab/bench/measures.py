@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
-
-import numpy as np
 
 from cobblestone.credit_lab.bench.bootstrap import ratio_interval
 from cobblestone.credit_lab.bench.worlds import DAYS, World
@@ -18,6 +17,8 @@ from cobblestone.credit_lab.joblog import ERROR
 from cobblestone.credit_lab.systems.pay import Pay
 from cobblestone.credit_lab.systems.tape import GPU, START, Table, Tape
 from cobblestone.policy.credit.claims import DEPLOYED
+
+np: Any = import_module("numpy")  # Any: its types do not follow through arithmetic
 
 DAY = 86400.0
 COUNTED_FROM = START + DAYS * DAY / 3.0
@@ -184,8 +185,9 @@ def honest_figures(scene: Scene) -> Figures:
 
 
 def _deciles(values: Any) -> Any:
-    edges = np.quantile(values, np.arange(1, 10) / 10.0)
-    return np.searchsorted(edges, values, side="right")
+    edges: Any = np.quantile(values, np.arange(1, 10) / 10.0)
+    found: Any = np.searchsorted(edges, values, side="right")
+    return found
 
 
 def _spread_of_jobs(job: Any, fair: Any, work: Any) -> float:
@@ -275,9 +277,11 @@ def _falls(scene: Scene, view: View) -> Figures:
     usual = _apart(app[late], price[late], estimate[late], scene.world.projects + 1)
     running = RUNNING * np.nan_to_num(usual[app]) * estimate
     order = np.argsort(rows["host"], kind="stable")
-    host = rows["host"][order]
-    begins = np.concatenate([[0], np.flatnonzero(np.diff(host)) + 1]) if host.size else np.zeros(0, np.int64)
-    length = np.diff(np.concatenate([begins, [host.size]]))
+    host: Any = rows["host"][order]
+    begins: Any = (
+        np.concatenate([[0], np.flatnonzero(np.diff(host)) + 1]) if host.size else np.zeros(0, np.int64)
+    )
+    length: Any = np.diff(np.concatenate([begins, [host.size]]))
     total = np.cumsum(price[order])
     start = np.repeat((total - price[order])[begins], length)
     before = total - price[order] - start

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
-
-import numpy as np
 
 from cobblestone.credit_lab.attacks.acts import Attack
 from cobblestone.credit_lab.bench.loop import HOST
 from cobblestone.credit_lab.bench.streams import generator
 from cobblestone.credit_lab.bench.worlds import DAYS, World
 from cobblestone.credit_lab.systems.tape import FAST, GPU, JOB, OWN_BUILD, PLAIN, START, Table
+
+np: Any = import_module("numpy")  # Any: its types do not follow through arithmetic
 
 BENCHMARK, BENCHMARK_SPREAD = 4.3e9, 0.5
 GPU_PEAK, GPU_SPREAD = 3e12, 0.6
@@ -81,7 +82,7 @@ def enlist(hosts: Table, attack: Attack | None, seed: int) -> Table:
     found = hosts.copy()
     if attack is None:
         return found
-    able = np.flatnonzero(np.arange(hosts.size) < STEADY_SHARE * hosts.size)
+    able: Array = np.flatnonzero(np.arange(hosts.size) < STEADY_SHARE * hosts.size)
     if attack.device:
         able = able[(hosts["kind"][able] == GPU) == (attack.device == "gpu")]
     wanted = max(2, round(attack.share * hosts.size))
@@ -144,7 +145,7 @@ def work(world: World, seed: int) -> Table:
     off = error * rng.standard_normal(n)
     stops = np.where(rng.random(n) < early, 0.05 + 0.4 * rng.random(n), 1.0)
     known = np.where(constant, 1.0, size)
-    length = np.where(constant, size, np.exp(off)) * stops
+    length: Array = np.where(constant, size, np.exp(off)) * stops
     if world.route == "tag":
         jobs["stratum"] = rng.random(n) < 0.5
         length = length * np.where(jobs["stratum"] == 1, 3.0, 1.0)

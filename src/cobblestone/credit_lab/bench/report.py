@@ -78,9 +78,10 @@ def over_seeds(entries: Iterable[Entry]) -> dict[tuple[str, str], dict[str, floa
     found: dict[tuple[str, str], dict[str, float]] = {}
     for key, all_figures in together.items():
         names = [name for name, value in all_figures[0].items() if isinstance(value, int | float)]
-        known = {name: [each.get(name) for each in all_figures] for name in names}
         found[key] = {
-            name: math.fsum(values) / len(values) for name, values in known.items() if None not in values
+            name: math.fsum(each[name] for each in all_figures) / len(all_figures)
+            for name in names
+            if all(each.get(name) is not None for each in all_figures)
         }
     return found
 
@@ -247,14 +248,20 @@ def _html(found: Sequence[Table], pictures: Sequence[Path], how: Sequence[str]) 
     return "\n".join(parts)
 
 
-def as_csv(entries: Iterable[Entry]) -> str:
-    """Return one line per result and figure that is a number."""
+def as_csv(entries: Sequence[Entry]) -> str:
+    """Return one line per result; a figure that a result has not is empty."""
+    known = [
+        name
+        for entry in entries
+        for name, value in entry["figures"].items()
+        if isinstance(value, int | float)
+    ]
+    names = sorted(dict.fromkeys(known))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("system", "scenario", "size", "seed", "figure", "value"))
+    writer.writerow(("system", "scenario", "size", "seed", *names))
     for entry in entries:
+        values = (entry["figures"].get(name) for name in names)
         head = (entry["system"], entry["scenario"], entry["size"], entry["seed"])
-        for name, value in entry["figures"].items():
-            if isinstance(value, int | float):
-                writer.writerow((*head, name, f"{value:.6g}"))
+        writer.writerow((*head, *("" if value is None else f"{value:.4g}" for value in values)))
     return text.getvalue()

@@ -64,12 +64,13 @@ class Run:
         #: account of each identity; 0 is not one
         self.accounts: list[int] = [0, *(int(person) + 1 for person in self.hosts["person"])]
         self.owners: dict[int, Owner] = {}
+        fields: Any = loop.HOST.fields
         #: the counts of `_RECORD`, which stand side by side in a row, by computer
         self.record = np.ndarray(
             (self.hosts.size, len(_RECORD)),
             dtype=np.int64,
             buffer=self.hosts,
-            offset=loop.HOST.fields[_RECORD[0]][1],
+            offset=fields[_RECORD[0]][1],
             strides=(loop.HOST.itemsize, 8),
         )
 

@@ -30,13 +30,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from cobblestone.credit_lab.joblog import ERROR, INVALID, VALID
 from cobblestone.credit_lab.systems.events import Desk
 from cobblestone.credit_lab.systems.pay import Pay, Watcher
 from cobblestone.credit_lab.systems.tape import GPU, JOB, OWN_BUILD, PLAIN, RESULT, Tape
 from cobblestone.domain.errors import ConfigError
+
+np: Any = import_module("numpy")  # Any: its types do not follow through arithmetic
 
 KINDS = ("issue", "report", "refuse", "verdict", "release")
 ISSUE, REPORT, REFUSE, VERDICT, RELEASE = range(len(KINDS))
@@ -101,12 +101,12 @@ def _events(tape: Tape, starts: Any, seen: set[int]) -> dict[str, Any]:  # Any: 
     """Return the columns of the events of some jobs: each result is issued and reported, then the verdicts follow."""
     rows = tape.results[starts[0] : starts[-1]]
     jobs = tape.jobs[rows["job"]]
-    length = np.diff(starts)
+    length: Any = np.diff(starts)
     lost = rows["outcome"] == ERROR
-    job_of = np.repeat(np.arange(length.size), length)
+    job_of: Any = np.repeat(np.arange(length.size), length)
     judged = np.bincount(job_of, weights=~lost, minlength=length.size).astype(np.int64)
     begin = np.concatenate([[0], np.cumsum(2 * length + judged)])
-    rank = np.arange(rows.size) - np.repeat(starts[:-1] - starts[0], length)
+    rank: Any = np.arange(rows.size) - np.repeat(starts[:-1] - starts[0], length)
     issue = begin[job_of] + 2 * rank
     before = np.cumsum(~lost) - ~lost
     verdict = (
@@ -259,7 +259,7 @@ def _tape(reader: _Reader) -> Tape:
     accounts = np.zeros(int(rows["identity"].max(initial=0)) + 1, dtype=np.int64)
     accounts[rows["identity"]] = [columns["account"][issue] for issue, _, _ in judged]
     quorum = int(columns["quorum"][judged[0][0]]) if judged else 1
-    return Tape(jobs=table, results=rows, accounts=accounts, quorum=quorum)
+    return Tape(jobs=table, results=rows, accounts=accounts, quorum=quorum, numbers=np.array(list(jobs)))
 
 
 def watch(tape: Tape, watcher: Watcher) -> Pay:
@@ -289,7 +289,7 @@ def write_prices(tape: Tape, pay: Pay, path: Path) -> None:
     parquet: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
     valid, rows = tape.valid, tape.results
     columns = {
-        "job": rows["job"][valid],
+        "job": rows["job"][valid] if tape.numbers is None else tape.numbers[rows["job"][valid]],
         "host": rows["identity"][valid],
         "price": pay.kept[valid],
         "final_time": pay.final[valid],
@@ -314,7 +314,9 @@ def read_prices(path: Path, tape: Tape, *, strict: bool = False) -> Pay:
     desk, rows = Desk(strict=strict), tape.results
     desk.open(rows.size, 0.0)
     desk.final = rows["time"].tolist()
-    owed = {(int(rows["job"][row]), int(rows["identity"][row])): row for row in np.flatnonzero(tape.valid)}
+    owed = {
+        (int(rows["job"][row]), int(rows["identity"][row])): int(row) for row in np.flatnonzero(tape.valid)
+    }
     priced: set[int] = set()
     for line, (job, host, amount) in enumerate(zip(*columns.values(), strict=True)):
         row = owed.get((job, host))

@@ -172,11 +172,12 @@ def play(
 
 def _plain(value: Any) -> Any:  # Any: JSON
     """Return a value as JSON can hold it: what is not finite is absent."""
+    several: Any = value
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(each) for key, each in several.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return [_plain(each) for each in several]
+    return None if isinstance(value, float) and not math.isfinite(value) else several
 
 
 SMALL_SYSTEMS = (

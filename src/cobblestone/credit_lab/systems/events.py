@@ -172,16 +172,17 @@ class Desk:
         named = f"price of host {price.host} for job {price.job}"
         if owed is None:
             return self.problem(line, event, f"{named}: there is no such valid result")
-        if not isinstance(price.amount, int | float) or not 0.0 <= price.amount < math.inf:
-            return self.problem(line, event, f"{named}: {price.amount!r} is not an amount")
+        amount: Any = price.amount  # Any: it may be anything
+        if not isinstance(amount, int | float) or not 0.0 <= amount < math.inf:
+            return self.problem(line, event, f"{named}: {amount!r} is not an amount")
         if owed.final:
             return self.problem(line, event, f"{named}: it was final before")
         if now > owed.time + LATEST:
             return self.problem(line, event, f"{named}: more than 30 days after the verdict")
-        if price.amount == 0.0 and owed.priced:
+        if amount == 0.0 and owed.priced:
             self.revoked[owed.row] = now
         else:
-            self.price[owed.row], self.revoked[owed.row] = float(price.amount), math.inf
+            self.price[owed.row], self.revoked[owed.row] = float(amount), math.inf
         owed.priced, owed.final = True, price.final
         self.final[owed.row] = now if price.final else math.inf
         return None

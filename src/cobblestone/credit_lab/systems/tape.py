@@ -73,6 +73,7 @@ class Tape:
     results: Table
     accounts: Table  #: by identity
     quorum: int
+    numbers: Table = None  #: of jobs, where they are not their places
 
     def of(self, name: str) -> Table:
         """Return a fact of each result's job."""
@@ -89,33 +90,31 @@ def job_log(tape: Tape) -> JobLog:
     rows = tape.results
     estimate = tape.of("estimate")
     benchmark = rows["benchmark"]
-    return JobLog(
-        {
-            "workunit_id": rows["job"] + 1,
-            "host_id": rows["identity"],
-            "user_id": tape.accounts[rows["identity"]],
-            "app_id": tape.of("app").astype(np.int64),
-            "app_version_id": rows["version"],
-            "outcome": rows["outcome"].astype(np.int64),
-            "anonymous": (rows["kind"] == OWN_BUILD).astype(np.int64),
-            "is_gpu": (rows["kind"] == GPU).astype(np.int64),
-            "time": rows["time"],
-            "received_time": rows["time"],
-            "sent_time": rows["sent"],
-            "elapsed_time": rows["elapsed"],
-            "cpu_time": rows["cpu"],
-            "peak_flops": rows["peak"],
-            "ncpus": np.full(rows.size, 64.0),
-            "p_fpops": benchmark,
-            "p_iops": 2.0 * benchmark,
-            "fpops_counted": rows["counted"],
-            "rsc_fpops_est": estimate,
-            "rsc_fpops_bound": BOUND * estimate,
-            "fixed_credit": DEPLOYED.of_flops(estimate),
-            "delay_bound": np.full(rows.size, DELAY_BOUND),
-        },
-        rows.size,
-    )
+    columns: dict[str, Any] = {
+        "workunit_id": rows["job"] + 1,
+        "host_id": rows["identity"],
+        "user_id": tape.accounts[rows["identity"]],
+        "app_id": tape.of("app").astype(np.int64),
+        "app_version_id": rows["version"],
+        "outcome": rows["outcome"].astype(np.int64),
+        "anonymous": (rows["kind"] == OWN_BUILD).astype(np.int64),
+        "is_gpu": (rows["kind"] == GPU).astype(np.int64),
+        "time": rows["time"],
+        "received_time": rows["time"],
+        "sent_time": rows["sent"],
+        "elapsed_time": rows["elapsed"],
+        "cpu_time": rows["cpu"],
+        "peak_flops": rows["peak"],
+        "ncpus": np.full(rows.size, 64.0),
+        "p_fpops": benchmark,
+        "p_iops": 2.0 * benchmark,
+        "fpops_counted": rows["counted"],
+        "rsc_fpops_est": estimate,
+        "rsc_fpops_bound": BOUND * estimate,
+        "fixed_credit": DEPLOYED.of_flops(estimate),
+        "delay_bound": np.full(rows.size, DELAY_BOUND),
+    }
+    return JobLog(columns, rows.size)
 
 
 def refused(tape: Tape) -> Table:
