@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from cobblestone.credit_lab.joblog import ERROR, VALID, JobLog
+from cobblestone.credit_lab.joblog import VALID, JobLog
 from cobblestone.policy.credit.claims import DEPLOYED
 
 START = 1_700_000_000.0
@@ -115,8 +115,3 @@ def job_log(tape: Tape) -> JobLog:
         "delay_bound": np.full(rows.size, DELAY_BOUND),
     }
     return JobLog(columns, rows.size)
-
-
-def refused(tape: Tape) -> Table:
-    """Return which results crashed, were aborted or did not come back."""
-    return tape.results["outcome"] == ERROR
