@@ -39,15 +39,8 @@ CALLED_FROM_OUTSIDE = {
     "action_compute": "Textual, by the key c",
     "from_name": "client policies, by the names in a table",
 }
-#: What tests measure the code by: stated bounds, what a volunteer's program would write, and ways to look inside.
-USED_BY_TESTS = {"unparsed_xml", "write_global_preferences"}
-#: Rules of the client that wait for the part that will ask for them.
-FOR_LATER = {
-    "check_text": "programs that edit preferences",
-    "override_usage": "app_config.xml of volunteers",
-    "unknown_apps": "app_config.xml of volunteers",
-    "update_host_times": "the fractions of time (on_frac and its kind) that a client reports",
-}
+#: What tests measure the code by: ways to look inside.
+USED_BY_TESTS = {"unparsed_xml"}
 
 
 def main() -> int:
@@ -60,7 +53,7 @@ def main() -> int:
     unused = [
         item
         for item in found.get_unused_code(min_confidence=60)
-        if item.typ in KINDS and item.name not in (*CALLED_FROM_OUTSIDE, *USED_BY_TESTS, *FOR_LATER)
+        if item.typ in KINDS and item.name not in (*CALLED_FROM_OUTSIDE, *USED_BY_TESTS)
     ]
     for item in unused:
         sys.stdout.write(

@@ -124,7 +124,7 @@ def run_for_a_while(world: World) -> dict[str, int]:
     batch_ids["cancelled_batch"] = world.add_jobs(app, 5).id
     actor = Actor(name=f"user:{olga} Olga", origin="web 2001:db8:85a3::8a2e:370:7334")
     reason = "Each of its tasks ends in a memory error; please look at its memory."
-    world.write(lambda tx: operations.block_host(tx, world.ctx, host.id, reason, actor))
+    world.write(lambda tx: operations.block(tx, world.ctx, "host", host.id, reason, actor))
     newest = world.write(lambda tx: add_newer_version(tx, app, now=world.now))
     plan = RolloutPlan(stages=(0.05, 0.25, 1.0))
     world.write(lambda tx: rollout.start_rollout(tx, newest, plan, actor, now=world.now))

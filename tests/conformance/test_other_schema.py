@@ -18,10 +18,9 @@ from cobblestone.store.maintenance.steps import Schema
 from cobblestone.store.maintenance.upgrade import check_revision, current_revision, upgrade
 
 ENVIRONMENT = """
-import sqlalchemy as sa
 from cobblestone.store.maintenance.migration import take_steps
 
-take_steps(sa.MetaData())
+take_steps()
 """
 FIRST = '''
 from cobblestone.store.maintenance.migration import run

@@ -23,8 +23,7 @@ from cobblestone.server.run import open_project
 from cobblestone.store.engine.database import Database, Store
 from cobblestone.store.engine.process_group import Program
 from cobblestone.store.maintenance.upgrade import current_revision, upgrade
-from cobblestone.store.schema.project import PROJECT
-from cobblestone.store.schema.tables import metadata
+from cobblestone.store.schema.project import PROJECT, declared_types
 
 VERSIONS = sorted(path.name for path in RELEASED.iterdir())
 #: Only the database was kept: no files and no running server, and the server of the tests does not flush.
@@ -87,16 +86,13 @@ def content(location: Path | str, columns: Columns) -> dict[str, list[str]]:
 
 def columns_that_stayed(location: Path | str) -> Columns:
     """Of each table that there is still the columns that it had and has."""
+    has = declared_types()
     store = Store(location, readers=1)
     try:
-        had = {table: store.read(lambda db, table=table: db.columns(table)) for table in metadata.tables}
+        had = {table: store.read(lambda db, table=table: db.columns(table)) for table, _ in has}
     finally:
         store.close()
-    return {
-        table: [name for name in names if name in metadata.tables[table].columns]
-        for table, names in had.items()
-        if names
-    }
+    return {table: [name for name in names if (table, name) in has] for table, names in had.items() if names}
 
 
 def test_a_kept_project_is_upgraded_and_has_all_its_rows(

@@ -120,8 +120,8 @@ def test_things_are_found_blocked_and_tried_again(filled: Store):
     found = filled.read(lambda db: interventions.search(db, "demo_1_0"))
     assert [(each.kind, each.id) for each in found] == [("workunit", 1), ("result", 1)]
     assert filled.read(lambda db: interventions.search(db, "ANN@example.org"))[0].kind == "user"
-    assert filled.write(lambda tx: interventions.block_host(tx, 1, "why")) == ""
-    assert filled.write(lambda tx: interventions.block_user(tx, 1, "why")) == ""
+    assert filled.write(lambda tx: interventions.block(tx, "host", 1, "why")) == ""
+    assert filled.write(lambda tx: interventions.block(tx, "user", 1, "why")) == ""
     assert filled.write(lambda tx: interventions.set_role(tx, 1, "operator")) == ""
     assert filled.write(lambda tx: interventions.give_another_chance(tx, 2, now=9.0)) == 1
     filled.write(lambda tx: interventions.cancel_workunit(tx, 3, now=9.0))

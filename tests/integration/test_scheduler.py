@@ -341,14 +341,13 @@ def test_a_failing_host_soon_gets_one_job_a_day(make_world):
 
 
 def test_a_blocked_host_gets_no_work_but_may_report(world: World):
-    from cobblestone.domain.values import HostId
-    from cobblestone.store.people import hosts
+    from cobblestone.store.operation import interventions
 
     world.add_jobs(world.add_app(), n=2)
     host = world.host(world.user("alice"))
     host.rpc(ask=1)
     name = host.new_results()[0]
-    world.write(lambda tx: hosts.set_blocked(tx, HostId(host.id), "it returns nonsense"))
+    world.write(lambda tx: interventions.block(tx, "host", host.id, "it returns nonsense"))
     report = host.finish(name, b"x")
     reply = host.rpc(ask=1, reports=[report])
     assert reply.has("result_ack")

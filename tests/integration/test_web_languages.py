@@ -63,7 +63,7 @@ def test_the_page_of_a_computer_tells_its_owner_why_there_are_no_tasks(world: Wo
     assert NOTHING["en"] not in text_of(Visitor(world).log_in("bruno").get(page))
     world.add_jobs(world.add_app())
     assert "it would get tasks" in text_of(ada.get(page))
-    world.write(lambda tx: interventions.block_host(tx, 1, "Its memory is broken"))
+    world.write(lambda tx: interventions.block(tx, "host", 1, "Its memory is broken"))
     assert "it would get no tasks." in text_of(ada.get(page)), "the reason stands above, so no list follows"
 
 

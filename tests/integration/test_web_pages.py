@@ -19,10 +19,10 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.history import CreditOwner, ledger_marks
 from cobblestone.store.engine.database import Database
-from cobblestone.store.operation import page_queries, ranking
+from cobblestone.store.operation import interventions, page_queries, ranking
 from cobblestone.store.operation.page_queries import TaskOwner, task_state
 from cobblestone.store.operation.ranking import Order
-from cobblestone.store.people import hosts, users
+from cobblestone.store.people import users
 from cobblestone.store.work import rows as work
 
 HOSTILE = "<script>alert(1)</script>"
@@ -165,7 +165,7 @@ def test_no_text_of_others_becomes_markup(make_world: Callable[..., World]) -> N
     world.write(lambda tx: users.add_news(tx, HOSTILE, HOSTILE, now=world.now))
     host = world.host(key, domain_name=HOSTILE, p_vendor=HOSTILE, p_model=HOSTILE, os_name=HOSTILE)
     host.rpc(ask=1000.0)
-    world.write(lambda tx: hosts.set_blocked(tx, HostId(1), HOSTILE))
+    world.write(lambda tx: interventions.block(tx, "host", 1, HOSTILE))
     (name,) = host.new_results()
     report = replace(failed(name, stderr=HOSTILE), error_message=HOSTILE)
     host.rpc(reports=[report])

@@ -173,7 +173,9 @@ def test_a_third_opinion_is_asked_for_only_when_two_people_say_that_a_job_was_ve
         Report(result_id=number, host=(number, 1, ""), run_time=time)
         for number, time in enumerate((one, other))
     )
-    tail = 2.5 * math.sqrt((1.4826 * 0.15) ** 2 / 2.0 + (1.4826 * 0.2) ** 2 - (1.4826 * 0.15) ** 2 / 4.0)
+    tail = LedgerRules().tail * math.sqrt(
+        (1.4826 * 0.15) ** 2 / 2.0 + (1.4826 * 0.2) ** 2 - (1.4826 * 0.15) ** 2 / 4.0
+    )
     expected = min(one, other) * 1e9 / estimate > math.exp(tail)
     assert third_opinion(book.state, job, pair, book.rules) == expected
     same = tuple(replace(each, owner=5) for each in pair)

@@ -198,8 +198,8 @@ class VersionScale:
 
     app_name: str
     platform: str
-    plan_class: str = ""
     version_num: int = 0  #: 100 * major + minor
+    plan_class: str = ""
     expavg_credit: float = 0.0  #: recent average credit, in the project's credit per day
     pfc_scale: float = 0.0  #: 0: not known
     measured: bool = True  #: found by comparison with CPU versions of the same app, not taken from elsewhere

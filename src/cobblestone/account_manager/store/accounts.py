@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from cobblestone.account_manager.model import AccountChoices, ManagerAccount, ProjectAccount
-from cobblestone.domain.errors import Conflict, NotFound, StoreError
+from cobblestone.domain.errors import Conflict, StoreError
 from cobblestone.domain.statistics import RecentAverage
 from cobblestone.policy.credit.rac import update_average
 from cobblestone.service.languages import N_
@@ -54,8 +54,7 @@ def create_account(
 
 def account_by_id(db: Database, account_id: int) -> ManagerAccount | None:
     """Return an account, or None."""
-    row = db.one(f"SELECT {ACCOUNT.columns} FROM account WHERE id = ?", (account_id,))
-    return None if row is None else ACCOUNT.load(row)
+    return db.first(ACCOUNT, "account WHERE id = ?", (account_id,))
 
 
 def account_of_session(db: Database, account_id: int, session_key: str) -> ManagerAccount | None:
@@ -66,10 +65,7 @@ def account_of_session(db: Database, account_id: int, session_key: str) -> Manag
 
 def operators(db: Database) -> list[ManagerAccount]:
     """Return the accounts of operators."""
-    return [
-        ACCOUNT.load(row)
-        for row in db.query(f"SELECT {ACCOUNT.columns} FROM account WHERE is_operator = 1 ORDER BY id")
-    ]
+    return db.load(ACCOUNT, "account WHERE is_operator = 1 ORDER BY id")
 
 
 def set_email_verified(tx: Transaction, account_id: int, *, now: float) -> None:
@@ -85,8 +81,7 @@ def account_by_key(db: Database, key: str) -> ManagerAccount | None:
     if not key:
         return None
     column = "weak_authenticator" if "_" in key else "authenticator"
-    row = db.one(f"SELECT {ACCOUNT.columns} FROM account WHERE {column} = ?", (key,))
-    return None if row is None else ACCOUNT.load(row)
+    return db.first(ACCOUNT, f"account WHERE {column} = ?", (key,))
 
 
 def account_by_email(db: Database, email_addr: str) -> tuple[ManagerAccount, str] | None:
@@ -129,10 +124,8 @@ def erase_account(tx: Transaction, account_id: int) -> None:
 
 def project_accounts(db: Database, account_id: int) -> dict[int, ProjectAccount]:
     """Return an account's accounts at projects."""
-    rows = db.query(
-        f"SELECT {PROJECT_ACCOUNT.columns} FROM project_account WHERE account_id = ?", (account_id,)
-    )
-    return {each.project_id: each for each in map(PROJECT_ACCOUNT.load, rows)}
+    found = db.load(PROJECT_ACCOUNT, "project_account WHERE account_id = ?", (account_id,))
+    return {each.project_id: each for each in found}
 
 
 def want_project_accounts(tx: Transaction, *, account_id: int, now: float) -> None:
@@ -288,15 +281,12 @@ def create_token(
 
 def token_by_secret(db: Database, secret: str) -> OperatorToken | None:
     """Return the token of a text, usable or not; None if it is unknown."""
-    row = db.one(f"SELECT {_TOKENS.columns} FROM api_token WHERE token_hash = ?", (hash_of(secret),))
-    return None if row is None else _TOKENS.load(row)
+    return db.first(_TOKENS, "api_token WHERE token_hash = ?", (hash_of(secret),))
 
 
 def list_tokens(db: Database) -> list[OperatorToken]:
     """Return all tokens, newest first."""
-    return [
-        _TOKENS.load(row) for row in db.query(f"SELECT {_TOKENS.columns} FROM api_token ORDER BY id DESC")
-    ]
+    return db.load(_TOKENS, "api_token ORDER BY id DESC")
 
 
 def revoke_token(tx: Transaction, token_id: int, *, now: float) -> OperatorToken:
@@ -311,7 +301,5 @@ def note_use(tx: Transaction, token_id: int, *, now: float) -> None:
 
 
 def _token(db: Database, token_id: int) -> OperatorToken:
-    row = db.one(f"SELECT {_TOKENS.columns} FROM api_token WHERE id = ?", (token_id,))
-    if row is None:
-        raise NotFound(f"There is no token {token_id}. See: cobblestone manager token list DIR")
-    return _TOKENS.load(row)
+    missing = f"There is no token {token_id}. See: cobblestone manager token list DIR"
+    return db.needed(_TOKENS, "api_token WHERE id = ?", (token_id,), missing)

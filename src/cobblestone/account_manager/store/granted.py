@@ -60,16 +60,14 @@ _FIGURE = RowMapper(policies.ShownFigure)
 
 def project_accounting(db: Database, project_id: int) -> ProjectAccounting:
     """Return how a project is asked; without a set-up it is not asked."""
-    row = db.one(f"SELECT {_PROJECT.columns} FROM project_accounting WHERE project_id = ?", (project_id,))
-    return ProjectAccounting(project_id=project_id) if row is None else _PROJECT.load(row)
+    found = db.first(_PROJECT, "project_accounting WHERE project_id = ?", (project_id,))
+    return found or ProjectAccounting(project_id=project_id)
 
 
 def all_project_accounting(db: Database) -> dict[int, ProjectAccounting]:
     """Return how projects are asked, by project; those not asked are left out."""
-    rows = db.query(
-        f"SELECT {_PROJECT.columns} FROM project_accounting WHERE token <> '' ORDER BY project_id"
-    )
-    return {each.project_id: each for each in map(_PROJECT.load, rows)}
+    found = db.load(_PROJECT, "project_accounting WHERE token <> '' ORDER BY project_id")
+    return {each.project_id: each for each in found}
 
 
 def put_project_accounting(tx: Transaction, state: ProjectAccounting) -> None:
@@ -185,10 +183,9 @@ def book(
 def standing(db: Database, account_id: int, *, now: float) -> AccountStanding | None:
     """Return the figure shown for an account now; None if no project reports it."""
     records = _claimed(db, account_id, now)
-    row = db.one(f"SELECT {_FIGURE.columns} FROM figure WHERE account_id = ?", (account_id,))
-    if not records or row is None:
+    figure = db.first(_FIGURE, "figure WHERE account_id = ?", (account_id,))
+    if not records or figure is None:
         return None
-    figure = _FIGURE.load(row)
     target = _target(records, _vouched(db), figure)
     return AccountStanding(shown=policies.shown_at(figure, target, now), target=target, records=records)
 
@@ -224,9 +221,9 @@ def _vouched(db: Database) -> frozenset[int]:
 
 def _figure(tx: Transaction, account_id: int, now: float) -> policies.ShownFigure | None:
     """Return the figure of an account; it is made after a computer's contact, with what is left for its address block."""
-    row = tx.one(f"SELECT {_FIGURE.columns} FROM figure WHERE account_id = ?", (account_id,))
-    if row is not None:
-        return _FIGURE.load(row)
+    found = tx.first(_FIGURE, "figure WHERE account_id = ?", (account_id,))
+    if found is not None:
+        return found
     block = tx.value(
         "SELECT address_block FROM host WHERE account_id = ? ORDER BY create_time, id LIMIT 1", (account_id,)
     )

@@ -30,24 +30,22 @@ def add_host(tx: Transaction, new: ManagedHost) -> int:
 
 def calling_host(db: Database, host_id: int) -> ManagedHost | None:
     """Return a computer for a contact, without the reasons of its last one; or None."""
-    row = db.one(f"SELECT {_CALLING.columns} FROM host WHERE id = ?", (host_id,))
-    return None if row is None else _CALLING.load(row)
+    return db.first(_CALLING, "host WHERE id = ?", (host_id,))
 
 
 def host_by_id(db: Database, host_id: int) -> ManagedHost | None:
     """Return a computer, or None."""
-    row = db.one(f"SELECT {HOST.columns} FROM host WHERE id = ?", (host_id,))
-    return None if row is None else HOST.load(row)
+    return db.first(HOST, "host WHERE id = ?", (host_id,))
 
 
 def host_like(db: Database, account_id: int, facts: ComputerFacts) -> ManagedHost | None:
     """Return the computer of an account with this client's id and name and the latest contact; as `calling_host`."""
-    row = db.one(
-        f"SELECT {_CALLING.columns} FROM host WHERE account_id = ? AND host_cpid = ? AND domain_name = ? AND host_cpid <> ''"
+    return db.first(
+        _CALLING,
+        "host WHERE account_id = ? AND host_cpid = ? AND domain_name = ? AND host_cpid <> ''"
         " ORDER BY contact_time DESC, id DESC LIMIT 1",
         (account_id, facts.host_cpid, facts.domain_name),
     )
-    return None if row is None else _CALLING.load(row)
 
 
 def count_hosts(db: Database, account_id: int, *, since: float = 0.0) -> int:
@@ -58,11 +56,11 @@ def count_hosts(db: Database, account_id: int, *, since: float = 0.0) -> int:
 
 def hosts_of(db: Database, account_id: int, *, limit: int = 1000) -> list[ManagedHost]:
     """Return an account's computers, latest contact first."""
-    rows = db.query(
-        f"SELECT {HOST.columns} FROM host WHERE account_id = ? AND hidden = 0 ORDER BY contact_time DESC, id LIMIT ?",
+    return db.load(
+        HOST,
+        "host WHERE account_id = ? AND hidden = 0 ORDER BY contact_time DESC, id LIMIT ?",
         (account_id, limit),
     )
-    return [HOST.load(row) for row in rows]
 
 
 def put_contact(tx: Transaction, host: ManagedHost) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cobblestone.account_manager.model import Keyword, ManagedProject
-from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.domain.errors import Conflict
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
@@ -32,7 +32,7 @@ def add_project(tx: Transaction, new: ManagedProject) -> int:
 
 def all_projects(db: Database) -> list[ManagedProject]:
     """Return all projects, in order of creation."""
-    return [PROJECT.load(row) for row in db.query(f"SELECT {PROJECT.columns} FROM project ORDER BY id")]
+    return db.load(PROJECT, "project ORDER BY id")
 
 
 def locked_projects(tx: Transaction) -> list[ManagedProject]:
@@ -43,10 +43,8 @@ def locked_projects(tx: Transaction) -> list[ManagedProject]:
 
 def project_by_id(db: Database, project_id: int) -> ManagedProject:
     """Return a project.  Raises NotFound."""
-    row = db.one(f"SELECT {PROJECT.columns} FROM project WHERE id = ?", (project_id,))
-    if row is None:
-        raise NotFound(f"There is no project {project_id} here.")
-    return PROJECT.load(row)
+    missing = f"There is no project {project_id} here."
+    return db.needed(PROJECT, "project WHERE id = ?", (project_id,), missing)
 
 
 def put_project(tx: Transaction, project: ManagedProject) -> None:
@@ -72,10 +70,7 @@ def expected_work(db: Database, *, since: float) -> dict[int, float]:
 
 def keywords(db: Database) -> list[Keyword]:
     """Return all keywords, by kind and name."""
-    return [
-        _KEYWORD.load(row)
-        for row in db.query(f"SELECT {_KEYWORD.columns} FROM keyword ORDER BY kind DESC, name")
-    ]
+    return db.load(_KEYWORD, "keyword ORDER BY kind DESC, name")
 
 
 def put_keywords(tx: Transaction, named: Mapping[int, tuple[str, str]]) -> None:

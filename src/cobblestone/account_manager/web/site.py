@@ -17,7 +17,6 @@ from cobblestone.service.pages import site as pages
 from cobblestone.service.pages.wording import day
 
 _OWN_PAGE = re.compile(r"[a-z_]{1,40}\.php(\?[A-Za-z0-9_=&%+-]{0,200})?")
-SECONDS_PER_HOUR = 3600.0
 
 
 def own_page(page: str, *, otherwise: str) -> str:

@@ -21,6 +21,7 @@ from cobblestone.server.operation import interventions as operations
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import audit, interventions
 from cobblestone.store.operation.figures import RolloutFigures
+from cobblestone.store.operation.interventions import Blockable
 
 
 @answers(endpoints.CANCEL_WORKUNIT, quiet=True)
@@ -50,35 +51,30 @@ async def block_host(call: Call, host_id: int, body: schema.Reason) -> schema.Do
 
     It gets no more work; its volunteer reads the reason. What it has it may finish.
     """
-    return await _block_host(call, host_id, body.reason)
+    return await _block(call, "host", host_id, body.reason)
 
 
 @answers(endpoints.UNBLOCK_HOST, quiet=True)
 async def unblock_host(call: Call, host_id: int) -> schema.Done:
     """Lift the block of a host."""
-    return await _block_host(call, host_id, "")
+    return await _block(call, "host", host_id, "")
 
 
-async def _block_host(call: Call, host_id: int, reason: str) -> schema.Done:
-    await call.ctx.store.awrite(lambda tx: operations.block_host(tx, call.ctx, host_id, reason, call.actor))
-    return schema.Done(target=f"host {host_id}", text="gets no more work" if reason else "gets work again")
+async def _block(call: Call, noun: Blockable, number: int, reason: str) -> schema.Done:
+    await call.ctx.store.awrite(lambda tx: operations.block(tx, call.ctx, noun, number, reason, call.actor))
+    return schema.Done(target=f"{noun} {number}", text="gets no more work" if reason else "gets work again")
 
 
 @answers(endpoints.BLOCK_USER, quiet=True)
 async def block_user(call: Call, user_id: int, body: schema.Reason) -> schema.Done:
     """Block a user."""
-    return await _block_user(call, user_id, body.reason)
+    return await _block(call, "user", user_id, body.reason)
 
 
 @answers(endpoints.UNBLOCK_USER, quiet=True)
 async def unblock_user(call: Call, user_id: int) -> schema.Done:
     """Lift the block of a user."""
-    return await _block_user(call, user_id, "")
-
-
-async def _block_user(call: Call, user_id: int, reason: str) -> schema.Done:
-    await call.ctx.store.awrite(lambda tx: operations.block_user(tx, call.ctx, user_id, reason, call.actor))
-    return schema.Done(target=f"user {user_id}", text="gets no more work" if reason else "gets work again")
+    return await _block(call, "user", user_id, "")
 
 
 @answers(endpoints.SET_ROLE, quiet=True)

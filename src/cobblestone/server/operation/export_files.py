@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
@@ -18,7 +18,7 @@ from cobblestone.domain import exports as domain
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.files import sync_file, sync_folder
 from cobblestone.ops.installation import how_to_install
-from cobblestone.store.schema.tables import metadata
+from cobblestone.store.schema.project import declared_types
 from cobblestone.store.work import archive
 from cobblestone.wire.project import statistics_export as wire
 
@@ -251,7 +251,7 @@ def _chunks(records: Iterable[T]) -> Iterator[list[T]]:
         yield chunk
 
 
-ARROW_TYPES: Mapping[type, str] = {int: "int64", float: "double", str: "string", bytes: "binary"}
+ARROW_TYPES = {"INTEGER": "int64", "REAL": "double", "TEXT": "string", "BLOB": "binary"}
 
 
 def export_archive(path: Path, folder: Path, *, report: Callable[[str], object]) -> dict[str, int]:
@@ -266,12 +266,15 @@ def export_archive(path: Path, folder: Path, *, report: Callable[[str], object])
     arrow, parquet = load_arrow()
     folder.mkdir(parents=True, exist_ok=True)
     rows: dict[str, int] = {}
+    types = declared_types()
     with archive.reading(path) as connection:
         for table in archive.TABLES:
             columns, portions = archive.portions(connection, table, size=ROW_GROUP)
             if not columns:
                 continue
-            schema = arrow.schema([(name, _arrow_type(table, name)) for name in columns])
+            # A column that the schema has no more is written as text.
+            kinds = [ARROW_TYPES[types.get((table, name), "TEXT")] for name in columns]
+            schema = arrow.schema(zip(columns, kinds, strict=True))
             target = folder / f"{table}.parquet"
             partial = folder / f".{target.name}.{secrets.token_hex(4)}"
             try:
@@ -287,13 +290,6 @@ def export_archive(path: Path, folder: Path, *, report: Callable[[str], object])
                 partial.unlink(missing_ok=True)
     sync_folder(folder)
     return rows
-
-
-def _arrow_type(table: str, name: str) -> str:
-    known = metadata.tables[table].columns.get(name)
-    return (
-        "string" if known is None else ARROW_TYPES[known.type.python_type]
-    )  # None: the schema has it no more
 
 
 def _batch(arrow: Any, schema: Any, rows: list[tuple[Any, ...]]) -> Any:  # Any: modules without exact types

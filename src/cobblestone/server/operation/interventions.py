@@ -13,6 +13,7 @@ from cobblestone.server.core.context import ServerContext
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import audit, interventions
 from cobblestone.store.operation.audit import Actor
+from cobblestone.store.operation.interventions import Blockable
 from cobblestone.store.people import account_changes, users
 from cobblestone.store.work import batches, lifecycle
 from cobblestone.store.work.batches import MAX_JOBS_PER_CALL, BatchRow
@@ -113,18 +114,13 @@ def retry_workunit(tx: Transaction, ctx: ServerContext, workunit_id: int, actor:
     return batches.close_batch(tx, new.id, now=ctx.clock())
 
 
-def block_host(tx: Transaction, ctx: ServerContext, host_id: int, reason: str, actor: Actor) -> None:
-    """Send no more work to a host; with an empty reason, send work again.  Raises NotFound."""
-    before = interventions.block_host(tx, host_id, reason)
-    action = "block host" if reason else "unblock host"
-    _note(tx, ctx, actor, action, f"host {host_id}", {"blocked": before}, {"blocked": reason})
-
-
-def block_user(tx: Transaction, ctx: ServerContext, user_id: int, reason: str, actor: Actor) -> None:
-    """Send no more work to a user's hosts; with an empty reason, send work again.  Raises NotFound."""
-    before = interventions.block_user(tx, user_id, reason)
-    action = "block user" if reason else "unblock user"
-    _note(tx, ctx, actor, action, f"user {user_id}", {"blocked": before}, {"blocked": reason})
+def block(
+    tx: Transaction, ctx: ServerContext, noun: Blockable, number: int, reason: str, actor: Actor
+) -> None:
+    """Send no more work to a host or to a user's hosts; with an empty reason, send work again.  Raises NotFound."""
+    before = interventions.block(tx, noun, number, reason)
+    action = f"{'block' if reason else 'unblock'} {noun}"
+    _note(tx, ctx, actor, action, f"{noun} {number}", {"blocked": before}, {"blocked": reason})
 
 
 def set_role(tx: Transaction, ctx: ServerContext, user_id: int, role: str, actor: Actor) -> User:

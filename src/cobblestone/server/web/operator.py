@@ -36,6 +36,7 @@ from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.operation import audit, figures, interventions, page_queries
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.figures import EndingRow, Endings, systems_of_hosts
+from cobblestone.store.operation.interventions import Blockable
 from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import consents, hosts
 from cobblestone.store.work import batches
@@ -391,26 +392,21 @@ async def _retry_workunit(visit: ProjectVisit, number: int, form: Mapping[str, s
     return f"ops_workunit.php?id={number}" if new is None else f"ops_batch.php?id={new.id}"
 
 
-async def _block_host(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
-    reason = _reason(form)
-    await _write(visit, lambda tx: operations.block_host(tx, visit.ctx, number, reason, actor))
-    return f"ops_host.php?id={number}"
+def _block(noun: Blockable) -> Action:
+    async def block(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+        reason = _reason(form)
+        await _write(visit, lambda tx: operations.block(tx, visit.ctx, noun, number, reason, actor))
+        return f"ops_{noun}.php?id={number}"
+
+    return block
 
 
-async def _unblock_host(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
-    await _write(visit, lambda tx: operations.block_host(tx, visit.ctx, number, "", actor))
-    return f"ops_host.php?id={number}"
+def _unblock(noun: Blockable) -> Action:
+    async def unblock(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+        await _write(visit, lambda tx: operations.block(tx, visit.ctx, noun, number, "", actor))
+        return f"ops_{noun}.php?id={number}"
 
-
-async def _block_user(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
-    reason = _reason(form)
-    await _write(visit, lambda tx: operations.block_user(tx, visit.ctx, number, reason, actor))
-    return f"ops_user.php?id={number}"
-
-
-async def _unblock_user(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
-    await _write(visit, lambda tx: operations.block_user(tx, visit.ctx, number, "", actor))
-    return f"ops_user.php?id={number}"
+    return unblock
 
 
 async def _set_role(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
@@ -473,10 +469,10 @@ _ACTIONS: Mapping[str, Action] = {
     "retry_batch": _retry_batch,
     "cancel_workunit": _cancel_workunit,
     "retry_workunit": _retry_workunit,
-    "block_host": _block_host,
-    "unblock_host": _unblock_host,
-    "block_user": _block_user,
-    "unblock_user": _unblock_user,
+    "block_host": _block("host"),
+    "unblock_host": _unblock("host"),
+    "block_user": _block("user"),
+    "unblock_user": _unblock("user"),
     "set_role": _set_role,
     "delete_user": _delete_user,
     "rollout": _rollout,

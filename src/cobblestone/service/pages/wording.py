@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Literal
 
-from babel.dates import format_datetime
+from babel import Locale
+from babel.dates import format_datetime, format_timedelta
 from babel.numbers import format_decimal
 
-from cobblestone.service.languages import ENGLISH, N_, current, ngettext
+from cobblestone.service.languages import ENGLISH, N_, current
 from cobblestone.service.languages import gettext as _
 
 # -- numbers -------------------------------------------------------------------
@@ -110,36 +114,23 @@ def iso(time: float) -> str:
     return _utc(time).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+_Unit = Literal["day", "hour", "minute", "second"]
+_UNITS: Sequence[tuple[_Unit, int]] = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
+
+
 def ago(time: float, now: float) -> str:
     """Return roughly how long ago or ahead a moment is."""
-    seconds, past = abs(now - time), now >= time
+    seconds = abs(now - time)
     if seconds < 10:
         return _("just now")
-    if seconds >= 86400:
-        n = int(seconds // 86400)
-        if past:
-            text = ngettext("%(number)s day ago", "%(number)s days ago", n)
-        else:
-            text = ngettext("in %(number)s day", "in %(number)s days", n)
-    elif seconds >= 3600:
-        n = int(seconds // 3600)
-        if past:
-            text = ngettext("%(number)s hour ago", "%(number)s hours ago", n)
-        else:
-            text = ngettext("in %(number)s hour", "in %(number)s hours", n)
-    elif seconds >= 60:
-        n = int(seconds // 60)
-        if past:
-            text = ngettext("%(number)s minute ago", "%(number)s minutes ago", n)
-        else:
-            text = ngettext("in %(number)s minute", "in %(number)s minutes", n)
-    else:
-        n = round(seconds)
-        if past:
-            text = ngettext("%(number)s second ago", "%(number)s seconds ago", n)
-        else:
-            text = ngettext("in %(number)s second", "in %(number)s seconds", n)
-    return text % {"number": number(n)}
+    unit, length = next((unit, length) for unit, length in _UNITS if seconds >= length)
+    whole = int(seconds // length) * length
+    return _distance(-whole if now >= time else whole, unit, current().locale)
+
+
+@lru_cache(maxsize=4096)  # lists say the same again and again
+def _distance(seconds: int, unit: _Unit, locale: Locale) -> str:
+    return format_timedelta(seconds, granularity=unit, threshold=math.inf, add_direction=True, locale=locale)
 
 
 def _utc(time: float) -> datetime:

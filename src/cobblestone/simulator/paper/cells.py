@@ -273,11 +273,6 @@ def buffer_cell(value: float, hours: float, policy: str, mode: Mode) -> Cell:
     return Cell("buffer", (("value", value), ("hours", hours)), policy, mode)
 
 
-def additional_buffer_cell(value: float, hours: float, policy: str, mode: Mode) -> Cell:
-    """One project with a slack and a buffer that has no minimum."""
-    return Cell("buffer", (("value", value), ("hours", hours), ("minimum_share", 0.0)), policy, mode)
-
-
 def variance_cell(stdev: float, policy: str, mode: Mode) -> Cell:
     """Two projects with varying job sizes and rare contacts."""
     return Cell("variance", (("stdev", stdev),), policy, mode)

@@ -27,19 +27,21 @@ from functools import reduce
 from operator import add
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.hosts import CPU as CPU_RESOURCE
 from cobblestone.domain.hosts import Host, HostDescription
-from cobblestone.domain.values import HostId, UserId, float_sum
+from cobblestone.domain.values import AppId, HostId, UserId, float_sum
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.core.events import ContactProject
 from cobblestone.policy.client.core.values import CPU, FetchRequest
 from cobblestone.policy.client.published.round_robin import PURE, RoundRobinBackends
+from cobblestone.policy.dispatch.catalogue import Assignment
 from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
+from cobblestone.policy.dispatch.request import ResourceRequest, WorkRequest
 from cobblestone.simulator.host.books import Books, SimTask
 from cobblestone.simulator.host.engine import SimulationFault
 from cobblestone.simulator.host.run import MAX_JOBS
 from cobblestone.simulator.host.server import draw_luck, job_peak, job_speed
 from cobblestone.simulator.population.crowd import Crowd
-from cobblestone.simulator.population.dispatch_memory import RememberedOffer, RememberedRequest
 from cobblestone.simulator.population.shared_project import ProjectTally, SharedProject
 from cobblestone.simulator.world.distributions import Streams
 from cobblestone.simulator.world.scenario import DAY, HostModel, ProjectModel, Scenario
@@ -48,6 +50,9 @@ from cobblestone.sweep.grid import run_grid
 
 #: Largest part by which hosts' and servers' FLOPs may differ (rounding of sums).
 TOLERANCE = 1e-6
+PLATFORM = "x86_64-pc-linux-gnu"
+CLIENT_VERSION = 72005
+ENOUGH_BYTES = 1e15
 #: Host-days from which on compiled hosts pay.
 WORTH_COMPILING = 50_000.0
 
@@ -107,11 +112,22 @@ class HostDoor:
     ) -> tuple[list[SimTask], bool]:
         if not self._served:
             return [], False
-        offers = self.shared.choose(
-            RememberedRequest(
-                self._row, self._host.ncpus, request.seconds, request.instances, delay, self._held, now
-            )
+        work = WorkRequest(
+            host=self._row,
+            platforms=(PLATFORM,),
+            client_version=CLIENT_VERSION,
+            resources={
+                CPU_RESOURCE: ResourceRequest(
+                    seconds=request.seconds, instances=request.instances, estimated_delay=delay
+                )
+            },
+            usable_ncpus=self._host.ncpus,
+            ram_bytes=ENOUGH_BYTES,
+            disk_bytes=ENOUGH_BYTES,
+            in_progress={AppId(1): self._held},
+            records=self.shared.records.setdefault(self._row.id, {}),
         )
+        offers = self.shared.choose(work, now)
         tasks: list[SimTask] = []
         refused = False
         for offer in offers:
@@ -126,7 +142,7 @@ class HostDoor:
         self.shared.tally.empty += not tasks
         return tasks, refused
 
-    def _take(self, offer: RememberedOffer, now: float) -> SimTask:
+    def _take(self, offer: Assignment, now: float) -> SimTask:
         job = self.shared.send(offer, self._row, now)
         app = self.model.apps[job.app]
         task = SimTask(
@@ -150,9 +166,9 @@ class HostDoor:
         self.shared.take_report(task, self._row, wrong=wrong, now=now)
 
 
-def _raw(offer: RememberedOffer) -> float:
+def _raw(offer: Assignment) -> float:
     """Return the estimate in seconds, from the speed that the server tells the client."""
-    return offer.candidate.limits.rsc_fpops_est / offer.flops
+    return offer.candidate.limits.rsc_fpops_est / offer.usage.flops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,8 @@
 
 The rules are the project server's own: `choose_work` says which results a request gets, `judge_report` what a
 report means, `next_transition` what happens to a workunit (retries after errors and time-outs, failure),
-`judge` which result is canonical, `learn_run_times` how fast its host is.  What they say of workunits is remembered
-(`cobblestone.simulator.population.workunit_paths`), nothing is stored, and daemons work as soon as a contact is over.  What
-has no meaning here is left out: files, platforms, credit.
+`judge` which result is canonical, `learn_run_times` how fast its host is.  Nothing is stored, and daemons work as
+soon as a contact is over.  What has no meaning here is left out: files, platforms, credit.
 """
 
 from __future__ import annotations
@@ -13,70 +12,85 @@ import heapq
 import itertools
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
 from cobblestone.domain.hosts import Host, HostAppVersion
 from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, WorkunitId, changed, float_sum
 from cobblestone.domain.work import (
+    AssimilateState,
     ExitStatus,
     JobLimits,
+    Outcome,
     ReplicationRules,
+    Result,
     ResultClientState,
+    ValidateState,
     Workunit,
-    result_name,
 )
 from cobblestone.policy.credit.claims import ClaimInput
-from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue
+from cobblestone.policy.dispatch.catalogue import Assignment, Candidate, Catalogue
+from cobblestone.policy.dispatch.choose import choose_work
 from cobblestone.policy.dispatch.limits import DispatchLimits, after_failure, after_valid
 from cobblestone.policy.dispatch.reports import ReportContext, ResultReport, judge_report
+from cobblestone.policy.dispatch.request import WorkRequest
+from cobblestone.policy.lifecycle.application import advance, advance_assimilation, apply_transition
+from cobblestone.policy.lifecycle.states import Cause, TimeOutResult, WorkunitView, is_over, is_unsent
+from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
+from cobblestone.policy.validation.canonical import (
+    OutputCheck,
+    ValidationReport,
+    apply_decision,
+    judge,
+    pairs_to_compare,
+    results_to_check,
+)
 from cobblestone.simulator.host.books import SimTask
-from cobblestone.simulator.population.dispatch_memory import (
-    DispatchMemory,
-    LearnedSpeeds,
-    RememberedOffer,
-    RememberedRequest,
-)
-from cobblestone.simulator.population.workunit_paths import (
-    CHECK,
-    DEADLINE,
-    FIRST,
-    NOW,
-    OF_RESULT,
-    RECEIVED,
-    SENT,
-    Stand,
-    WorkunitPaths,
-)
+from cobblestone.simulator.population.learned_speeds import LearnedSpeeds
 from cobblestone.simulator.world.distributions import Streams
 from cobblestone.simulator.world.scenario import ProjectModel, pick_weighted
 
-
-@dataclass(slots=True)
-class Replica:
-    """A result, with only what the project's books and its hosts' records need."""
-
-    id: ResultId
-    host: HostId = HostId(0)  #: 0 = not sent yet
-    version: AppVersionId = AppVersionId(0)
-    peak_flops: float = 0.0
-    elapsed: float = 0.0  #: as reported, seconds
-    spent: float | None = None  #: FLOPs, once it was reported
+_TIMING = LifecycleTiming()
 
 
 @dataclass(slots=True)
 class SimWorkunit:
     """A workunit in progress."""
 
-    id: WorkunitId
+    view: WorkunitView
     app: int  #: place among the project's apps
     flops: float  #: true size, the same for every host
-    stand: Stand
-    times: list[float]  #: see `cobblestone.simulator.population.workunit_paths`
-    replicas: list[Replica] = field(default_factory=list[Replica])
+    wrong: set[ResultId] = field(default_factory=set[ResultId])
+    spent: dict[ResultId, float] = field(default_factory=dict[ResultId, float])  #: FLOPs of reported results
     out: int = 0  #: results sent and not reported yet
     first_sent: float = -1.0
+
+    @property
+    def id(self) -> WorkunitId:
+        """Return the id of the workunit."""
+        return self.view.workunit.id
+
+    @property
+    def check_at(self) -> float:
+        """Return when the workunit is to be processed next."""
+        at = self.view.workunit.transition_time
+        return math.inf if at is None else at
+
+    @property
+    def over(self) -> bool:
+        """Return whether everything is assimilated, and nothing more is expected of its results."""
+        done = self.view.workunit.assimilate_state is AssimilateState.DONE
+        return done and all(is_over(row) for row in self.view.results)
+
+    def row(self, result: ResultId) -> Result:
+        """Return a result's row."""
+        return next(row for row in self.view.results if row.id == result)
+
+    def put(self, changed_row: Result) -> None:
+        """Replace a result."""
+        rows = tuple([changed_row if row.id == changed_row.id else row for row in self.view.results])
+        self.view = changed(self.view, results=rows)
 
 
 @dataclass(slots=True)
@@ -172,17 +186,9 @@ class SharedProject:
             },
             peak_flop_counts=self._speeds.peak_flop_counts,
         )
-        self._dispatch = DispatchMemory(
-            limits, catalogue, self._speeds, streams.stream("dispatch", model.name)
-        )
-        self._results: dict[ResultId, tuple[SimWorkunit, int]] = {}  #: with their places in their workunits
-        self._paths = WorkunitPaths()
-        self._first = [
-            self._paths.first(
-                Workunit(id=WorkunitId(1), name="w", app_id=i, limits=limits, rules=self._replication)
-            )
-            for i, limits in zip(apps, self._job_limits, strict=True)
-        ]
+        self._limits, self._catalogue = limits, catalogue
+        self._luck = streams.stream("dispatch", model.name)
+        self._results: dict[ResultId, SimWorkunit] = {}
 
     # -- supply -------------------------------------------------------------------------------------------------------
 
@@ -199,7 +205,15 @@ class SharedProject:
         self._made += 1
         index = pick_weighted(self._weights, self._sizes.random()) if len(self._weights) > 1 else 0
         flops = self.model.apps[index].sizes.draw(self._sizes)
-        job = SimWorkunit(WorkunitId(number + 1), index, flops, self._first[index], [now, math.inf, now])
+        workunit = Workunit(
+            id=WorkunitId(number + 1),
+            name=f"w{number + 1}",
+            app_id=AppId(index + 1),
+            create_time=now,
+            limits=self._job_limits[index],
+            rules=self._replication,
+        )
+        job = SimWorkunit(WorkunitView(workunit=workunit), index, flops)
         self.jobs[job.id] = job
         self.tally.workunits += 1
         self._work_on(job, now)
@@ -217,9 +231,9 @@ class SharedProject:
                 yield candidate
         while slots > 0 and self._made < self._supply(now):
             job = self._make_workunit(now)
-            slots -= len(job.replicas)
-            for result, replica in zip(job.stand.view.results, job.replicas, strict=True):
-                yield self._unsent[result.priority][replica.id]
+            slots -= len(job.view.results)
+            for result in job.view.results:
+                yield self._unsent[result.priority][result.id]
 
     # -- daemons ------------------------------------------------------------------------------------------------------
 
@@ -228,119 +242,110 @@ class SharedProject:
         while self._timers and self._timers[0][0] <= now:
             at, workunit_id = heapq.heappop(self._timers)
             job = self.jobs.get(workunit_id)
-            if job is not None and job.times[CHECK] == at:
+            if job is not None and job.check_at == at:
                 self._work_on(job, at)
 
     def _work_on(self, job: SimWorkunit, now: float) -> None:
         """Run transitioner, validator and assimilator until nothing is left to do now."""
-        times = job.times
-        times[NOW] = now
-        look = self._paths.look(job.stand, times)
-        before, job.stand = job.stand, look.after
-        for event, places in look.events:
-            match event:
-                case "made":
-                    self._queue(job, places)
-                case "not needed":
-                    for place in places:
-                        del self._unsent[before.view.results[place].priority][job.replicas[place].id]
-                case "timed out":
-                    self.tally.timed_out += len(places)
-                    self._rate_hosts(job, places, after_failure)
-                case "valid":
-                    self._rate_hosts(job, places, after_valid)
-                    self._speeds.learn(
-                        self._job_limits[job.app], [self._claim(job, place) for place in places]
-                    )
-                case "invalid":
-                    self._rate_hosts(job, places, after_failure)
-                case "canonical":
-                    self._note_done(job, places[0], now)
-        if times[CHECK] < math.inf:
-            heapq.heappush(self._timers, (times[CHECK], job.id))
-        if job.stand.over and not job.out:
+        while True:  # a transition is a fixed point, so the next one would have no effect
+            transition = next_transition(job.view, timing=_TIMING, now=now)
+            late = sorted(each.result_id for each in transition.effects if isinstance(each, TimeOutResult))
+            self.tally.timed_out += len(late)
+            self._rate_hosts(job, late, after_failure)
+            self._go_to(job, apply_transition(job.view, transition, now, self._ids))
+            workunit = job.view.workunit
+            if workunit.need_validate:
+                self._validate(job, now)
+            elif workunit.assimilate_state is AssimilateState.READY:
+                job.view = changed(job.view, workunit=advance_assimilation(workunit, Cause.ASSIMILATED))
+            else:
+                break
+        if job.check_at < math.inf:
+            heapq.heappush(self._timers, (job.check_at, job.id))
+        if job.over and not job.out:
             self._forget(job)
 
-    def _queue(self, job: SimWorkunit, places: Iterable[int]) -> None:
-        """Add new results to the queue of unsent ones."""
-        name = f"w{job.id}"
-        for place in places:
-            replica = Replica(next(self._ids))
-            job.replicas.append(replica)
-            self._results[replica.id] = (job, place)
-            priority = job.stand.view.results[place].priority
-            self._unsent.setdefault(priority, OrderedDict())[replica.id] = Candidate(
-                result_id=replica.id,
-                result_name=result_name(name, place),
+    def _validate(self, job: SimWorkunit, now: float) -> None:
+        ids = results_to_check(job.view)
+        checked = tuple(OutputCheck(result_id=r, usable=True) for r in ids)
+        agree = frozenset(p for p in pairs_to_compare(job.view, ids) if job.wrong.isdisjoint(p))
+        decision = judge(job.view, ValidationReport(checked=checked, matches=agree), now=now)
+        valid = sorted(decision.newly_valid)
+        self._rate_hosts(job, valid, after_valid)
+        if valid:
+            self._speeds.learn(self._job_limits[job.app], [_claim(job.row(each)) for each in valid])
+        self._rate_hosts(job, sorted((*decision.newly_invalid, *decision.unusable)), after_failure)
+        self._go_to(job, apply_decision(job.view, decision, now))
+        if decision.newly_canonical and decision.canonical_id is not None:
+            self._note_done(job, decision.canonical_id, now)
+
+    def _go_to(self, job: SimWorkunit, view: WorkunitView) -> None:
+        """Take the next view; queue new results, and drop those that must no longer be sent."""
+        before, job.view = job.view.results, view
+        for row in view.results[len(before) :]:
+            self._results[row.id] = job
+            self._unsent.setdefault(row.priority, OrderedDict())[row.id] = Candidate(
+                result_id=row.id,
+                result_name=row.name,
                 workunit_id=job.id,
-                workunit_name=name,
-                app_id=AppId(job.app + 1),
-                limits=self._job_limits[job.app],
-                priority=priority,
+                workunit_name=view.workunit.name,
+                app_id=row.app_id,
+                limits=view.workunit.limits,
+                priority=row.priority,
             )
+        for was, row in zip(before, view.results, strict=False):
+            if is_unsent(was) and not is_unsent(row):
+                del self._unsent[was.priority][was.id]
 
-    def _claim(self, job: SimWorkunit, place: int) -> ClaimInput:
-        replica = job.replicas[place]
-        first = FIRST + OF_RESULT * place
-        return ClaimInput(
-            result_id=replica.id,
-            host_id=replica.host,
-            app_version_id=replica.version,
-            elapsed_time=replica.elapsed,
-            sent_time=job.times[first + SENT],
-            received_time=job.times[first + RECEIVED],
-            peak_flops=replica.peak_flops,
-        )
-
-    def _note_done(self, job: SimWorkunit, canonical: int, now: float) -> None:
+    def _note_done(self, job: SimWorkunit, canonical: ResultId, now: float) -> None:
         tally = self.tally
         tally.done += 1
         tally.last_done = now
-        tally.wrong += canonical in job.stand.wrong
+        tally.wrong += canonical in job.wrong
         tally.turnarounds.append(now - job.first_sent)
         day = int(now // 86400.0)
         tally.done_by_day[day] = tally.done_by_day.get(day, 0) + 1
 
     def _rate_hosts(
-        self, job: SimWorkunit, places: Iterable[int], change: Callable[[HostAppVersion, int], HostAppVersion]
+        self,
+        job: SimWorkunit,
+        results: Iterable[ResultId],
+        change: Callable[[HostAppVersion, int], HostAppVersion],
     ) -> None:
         """Raise or lower the quotas of the hosts of these results, as validator and transitioner do."""
-        for place in places:
-            replica = job.replicas[place]
-            mine = self.records[replica.host]
-            mine[replica.version] = change(mine[replica.version], self.rules.daily_quota)
+        for each in results:
+            host, version = _sent_to(job.row(each))
+            mine = self.records[host]
+            mine[version] = change(mine[version], self.rules.daily_quota)
 
     def _forget(self, job: SimWorkunit) -> None:
         """Book the outcomes of a workunit's results once no host works on it."""
         tally = self.tally
-        quorum = job.stand.view.workunit.rules.min_quorum
-        tally.failed += job.stand.failed
-        received = job.times[FIRST + RECEIVED :: OF_RESULT]
-        for place in sorted(range(len(received)), key=received.__getitem__):
-            replica = job.replicas[place]
-            del self._results[replica.id]
-            flops = replica.spent
+        quorum = job.view.workunit.rules.min_quorum
+        tally.failed += bool(job.view.workunit.error_mask)
+        for row in sorted(job.view.results, key=lambda row: row.received_time or 0.0):
+            del self._results[row.id]
+            flops = job.spent.get(row.id)
             if flops is None:
                 continue
-            match job.stand.fates[place]:
-                case "failed":
-                    tally.error_flops += flops
-                case "valid" if quorum > 0:
-                    tally.valid += 1
+            if row.outcome is not Outcome.SUCCESS:
+                tally.error_flops += flops
+            elif row.validate_state is ValidateState.INVALID:
+                tally.invalid_flops += flops
+            elif row.validate_state is not ValidateState.VALID:
+                tally.late_flops += flops
+            else:
+                tally.valid += 1
+                if quorum > 0:
                     tally.needed_flops += flops
                     quorum -= 1
-                case "valid":
-                    tally.valid += 1
+                else:
                     tally.spare_flops += flops
-                case "invalid":
-                    tally.invalid_flops += flops
-                case "open":
-                    tally.late_flops += flops
         del self.jobs[job.id]
 
     def close(self) -> float:
         """Return the FLOPs in reports of workunits unfinished at the end."""
-        return float_sum(float_sum(each.spent or 0.0 for each in job.replicas) for job in self.jobs.values())
+        return float_sum(float_sum(job.spent.values()) for job in self.jobs.values())
 
     # -- contacts -----------------------------------------------------------------------------------------------------
 
@@ -362,29 +367,45 @@ class SharedProject:
         self.tally.refused += not in_time
         return in_time
 
-    def choose(self, asked: RememberedRequest) -> list[RememberedOffer]:
-        """Return what a host gets for a request; :meth:`send` carries it out."""
+    def choose(self, request: WorkRequest, now: float) -> Sequence[Assignment]:
+        """Return what a host gets for a request, and count it in its records; :meth:`send` carries it out."""
         self.tally.asking += 1
-        host = asked.host.id
+        host = request.host.id
 
-        def at_host(workunit: WorkunitId) -> bool:
-            return any(each.host == host for each in self.jobs[workunit].replicas)
+        def at_host(ids: Sequence[WorkunitId]) -> frozenset[WorkunitId]:
+            return frozenset(
+                each for each in ids if any(row.host_id == host for row in self.jobs[each].view.results)
+            )
 
-        return self._dispatch.choose(asked, self._candidates(asked.now), at_host)
+        decision = choose_work(
+            request,
+            self._candidates(now),
+            self._catalogue,
+            limits=self._limits,
+            already_at_host=at_host,
+            now=now,
+            rng=self._luck,
+        )
+        self.records[host].update({record.app_version_id: record for record in decision.records})
+        return decision.assignments
 
-    def send(self, offer: RememberedOffer, host: Host, now: float) -> SimWorkunit:
+    def send(self, offer: Assignment, host: Host, now: float) -> SimWorkunit:
         """Send a result to a host."""
         candidate = offer.candidate
         del self._unsent[candidate.priority][candidate.result_id]
-        job, place = self._results[candidate.result_id]
-        replica = job.replicas[place]
-        replica.host = host.id
-        replica.version = offer.version
-        replica.peak_flops = offer.peak_flops
-        job.stand = self._paths.sent(job.stand, place)
+        job = self._results[candidate.result_id]
         due = offer.report_deadline
-        first = FIRST + OF_RESULT * place
-        job.times[first + SENT], job.times[first + DEADLINE] = now, due
+        job.put(
+            changed(
+                advance(job.row(candidate.result_id), Cause.SENT),
+                host_id=host.id,
+                user_id=host.user_id,
+                app_version_id=offer.version.id,
+                peak_flops=offer.usage.peak_flops,
+                sent_time=now,
+                report_deadline=due,
+            )
+        )
         job.out += 1
         if job.first_sent < 0.0:
             job.first_sent = now
@@ -396,23 +417,16 @@ class SharedProject:
 
     def _look_by(self, job: SimWorkunit, at: float) -> None:
         """Schedule a workunit to be processed by then."""
-        if job.times[CHECK] > at:
-            job.times[CHECK] = at
+        if job.check_at > at:
+            job.view = changed(job.view, workunit=changed(job.view.workunit, transition_time=at))
             heapq.heappush(self._timers, (at, job.id))
 
     def take_report(self, task: SimTask, host: Host, *, wrong: bool, now: float) -> None:
         """Judge a report; the daemons process it after the contact, so that the reply does not reflect it yet."""
-        job, place = self._results[ResultId(task.number)]
-        replica = job.replicas[place]
-        first = FIRST + OF_RESULT * place
-        row = job.stand.view.results[place]
-        result = changed(
-            row,
-            host_id=replica.host,
-            sent_time=job.times[first + SENT],
-            received_time=None if row.received_time is None else job.times[first + RECEIVED],
-        )
-        record = self.records.get(int(host.id), {}).get(replica.version)
+        job = self._results[ResultId(task.number)]
+        result = job.row(ResultId(task.number))
+        records = self.records[host.id]
+        record = None if result.app_version_id is None else records.get(result.app_version_id)
         report = ResultReport(
             name=result.name,
             state=ResultClientState.COMPUTE_ERROR if task.failed else ResultClientState.FILES_UPLOADED,
@@ -429,21 +443,49 @@ class SharedProject:
             now=now,
         )
         if decision.record is not None:
-            self.records[int(host.id)][decision.record.app_version_id] = decision.record
+            records[decision.record.app_version_id] = decision.record
         tally = self.tally
         tally.reported += 1
         tally.result_seconds += now - task.received
         tally.late += now > task.report_deadline
         tally.errors += task.failed
         job.out -= 1
-        replica.spent = min(task.done, task.limit) * task.peak
+        job.spent[result.id] = min(task.done, task.limit) * task.peak
         accepted = decision.accepted
         if accepted is None:
             tally.abandoned += 1
-            if job.stand.over and not job.out:
+            if job.over and not job.out:
                 self._forget(job)
             return
-        job.stand = self._paths.reported(job.stand, place, accepted, wrong=wrong)
-        job.times[first + RECEIVED] = now
-        replica.elapsed = accepted.elapsed_time
+        if wrong:
+            job.wrong.add(result.id)
+        success = accepted.outcome is Outcome.SUCCESS
+        job.put(
+            changed(
+                advance(result, Cause.REPORTED_SUCCESS if success else Cause.REPORTED_FAILURE),
+                client_state=accepted.client_state,
+                validate_state=accepted.validate_state,
+                exit_status=accepted.exit_status,
+                elapsed_time=accepted.elapsed_time,
+                received_time=accepted.received_time,
+            )
+        )
         self._look_by(job, now + self.rules.daemon_seconds)
+
+
+def _sent_to(row: Result) -> tuple[HostId, AppVersionId]:
+    """Return the host of a result that was sent, and the app version."""
+    return HostId(row.host_id or 0), AppVersionId(row.app_version_id or 0)
+
+
+def _claim(row: Result) -> ClaimInput:
+    host, version = _sent_to(row)
+    return ClaimInput(
+        result_id=row.id,
+        host_id=host,
+        app_version_id=version,
+        elapsed_time=row.elapsed_time,
+        sent_time=row.sent_time or 0.0,
+        received_time=row.received_time or 0.0,
+        peak_flops=row.peak_flops,
+    )

@@ -45,13 +45,12 @@ def apps_in_use(db: Database) -> list[App]:
 
 def list_apps(db: Database) -> list[App]:
     """Return all apps, in the order of their ids."""
-    return [_APPS.load(row) for row in db.query(f"SELECT {_APPS.columns} FROM app ORDER BY id")]
+    return db.load(_APPS, "app ORDER BY id")
 
 
 def app_by_name(db: Database, name: str) -> App | None:
     """Return an app, or None."""
-    row = db.one(f"SELECT {_APPS.columns} FROM app WHERE name = ?", (name,))
-    return None if row is None else _APPS.load(row)
+    return db.first(_APPS, "app WHERE name = ?", (name,))
 
 
 def app_by_id(db: Database, app_id: AppId) -> App:
@@ -60,10 +59,7 @@ def app_by_id(db: Database, app_id: AppId) -> App:
     Raises:
         NotFound: there is none with this id.
     """
-    row = db.one(f"SELECT {_APPS.columns} FROM app WHERE id = ?", (app_id,))
-    if row is None:
-        raise NotFound(f"There is no app {app_id}.")
-    return _APPS.load(row)
+    return db.needed(_APPS, "app WHERE id = ?", (app_id,), f"There is no app {app_id}.")
 
 
 def job_form(db: Database, app_id: AppId) -> JobForm:
@@ -122,18 +118,14 @@ def list_versions(db: Database, app_id: AppId | None = None, *, deprecated: bool
         parameters.append(app_id)
     if not deprecated:
         where.append("deprecated = 0")
-    rows = db.query(
-        f"SELECT {_VERSIONS.columns} FROM app_version WHERE {' AND '.join(where)}"
-        " ORDER BY app_id, version_num, id",
-        parameters,
+    return db.load(
+        _VERSIONS, f"app_version WHERE {' AND '.join(where)} ORDER BY app_id, version_num, id", parameters
     )
-    return [_VERSIONS.load(row) for row in rows]
 
 
 def version_by_id(db: Database, version_id: AppVersionId) -> AppVersion | None:
     """Return a version, or None."""
-    row = db.one(f"SELECT {_VERSIONS.columns} FROM app_version WHERE id = ?", (version_id,))
-    return None if row is None else _VERSIONS.load(row)
+    return db.first(_VERSIONS, "app_version WHERE id = ?", (version_id,))
 
 
 def next_version_num(db: Database, app_id: AppId, *, platform: str, plan_class: str) -> int:
@@ -256,9 +248,7 @@ _KEYS = RowMapper(CodeSignKey)
 
 def list_keys(db: Database) -> list[CodeSignKey]:
     """Return all keys, newest first."""
-    return [
-        _KEYS.load(row) for row in db.query(f"SELECT {_KEYS.columns} FROM code_sign_key ORDER BY id DESC")
-    ]
+    return db.load(_KEYS, "code_sign_key ORDER BY id DESC")
 
 
 def current_key(db: Database) -> CodeSignKey | None:

@@ -114,8 +114,7 @@ def forget_hosts(tx: Transaction, hosts: Sequence[int]) -> None:
 
 def record_of(db: Database, host_id: int) -> StorageRecord | None:
     """Return the storage record of a computer."""
-    row = db.one(f"SELECT {_RECORDS.columns} FROM host_storage WHERE host_id = ?", (host_id,))
-    return None if row is None else _RECORDS.load(row)
+    return db.first(_RECORDS, "host_storage WHERE host_id = ?", (host_id,))
 
 
 def save(tx: Transaction, host_id: int, record: StorageRecord) -> None:

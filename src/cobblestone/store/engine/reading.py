@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.errors import ConfigError, NotFound
 from cobblestone.ops.installation import how_to_install
 from cobblestone.store.engine.engine import Connection, Engine, Parameters, Row
+from cobblestone.store.engine.mapping import RowMapper
 
+T = TypeVar("T")
 POSTGRES_PREFIXES = ("postgresql://", "postgres://")
 
 
@@ -56,6 +58,22 @@ class Database:
     def one(self, sql: str, parameters: Parameters = ()) -> Row | None:
         """Return the first row of a query, or None."""
         return self._connection.execute(sql, parameters).fetchone()
+
+    def first(self, mapper: RowMapper[T], source: str, parameters: Parameters = ()) -> T | None:
+        """Return the value of the first row of ``source``, a table with what follows it in a query; None if there is none."""
+        row = self.one(f"SELECT {mapper.columns} FROM {source}", parameters)
+        return None if row is None else mapper.load(row)
+
+    def needed(self, mapper: RowMapper[T], source: str, parameters: Parameters, missing: str) -> T:
+        """Return the value of the first row of ``source``, as for `first`.  Raises NotFound, with this text, if there is none."""
+        found = self.first(mapper, source, parameters)
+        if found is None:
+            raise NotFound(missing)
+        return found
+
+    def load(self, mapper: RowMapper[T], source: str, parameters: Parameters = ()) -> list[T]:
+        """Return the values of all rows of ``source``, as for `first`."""
+        return [mapper.load(row) for row in self.query(f"SELECT {mapper.columns} FROM {source}", parameters)]
 
     def value(
         self, sql: str, parameters: Parameters = ()

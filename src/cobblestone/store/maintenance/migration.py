@@ -11,22 +11,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from alembic import context, op
 
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
-
-def take_steps(metadata: sa.MetaData) -> None:
+def take_steps() -> None:
     """Take the steps on the connection from `cobblestone.store.maintenance.upgrade`, in one transaction."""
     connection = context.config.attributes["connection"]
-    context.configure(connection=connection, target_metadata=metadata, render_as_batch=True)
+    context.configure(connection=connection, render_as_batch=True)
     with context.begin_transaction():
         context.run_migrations()
 
 
+_COMMENT = re.compile(r" *--.*")
 _WORDS: Mapping[str, Mapping[str, str]] = {
     "sqlite": {"IDENTIFIER": "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT"},
     "postgresql": {
@@ -54,8 +51,9 @@ def run(text: str) -> None:
 
 
 def statements(text: str, dialect: str) -> list[str]:
-    """Return the statements of a text in the SQL of a dialect; tables of SQLite are strict."""
+    """Return the statements of a text, without its comments, in the SQL of a dialect; tables of SQLite are strict."""
     words = _WORDS[dialect]
+    text = _COMMENT.sub("", text)
     found = [
         re.sub(r"[A-Z]+", lambda word: words.get(word[0], word[0]), each.strip())
         for each in text.split(";\n")

@@ -85,11 +85,9 @@ def entries(
         if value is not None:
             where.append(condition)
             parameters.append(value)
-    rows = db.query(
-        f"SELECT {_ENTRIES.columns} FROM audit_entry WHERE {' AND '.join(where)} ORDER BY id DESC LIMIT ?",
-        [*parameters, limit],
+    return db.load(
+        _ENTRIES, f"audit_entry WHERE {' AND '.join(where)} ORDER BY id DESC LIMIT ?", [*parameters, limit]
     )
-    return [_ENTRIES.load(row) for row in rows]
 
 
 def _text(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase
+from typing import Literal
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.people import OPERATOR, User
@@ -149,20 +150,22 @@ def user_or_missing(db: Database, user_id: int) -> User:
     return user
 
 
-def block_host(tx: Transaction, host_id: int, reason: str) -> str:
-    """Stop or (empty reason) resume sending work to a host; return the previous reason.  Raises NotFound."""
-    host = hosts.host_by_id(tx, HostId(host_id))
-    if host is None:
-        raise NotFound(f"There is no host {host_id}.")
-    hosts.set_blocked(tx, host.id, reason)
-    return host.blocked_reason
+Blockable = Literal["host", "user"]
+"""What can be blocked."""
+_BLOCKABLE: Mapping[Blockable, str] = {"host": "host", "user": "user_account"}  #: tables
 
 
-def block_user(tx: Transaction, user_id: int, reason: str) -> str:
-    """Stop or (empty reason) resume sending work to a user's hosts; return the previous reason.  Raises NotFound."""
-    user = user_or_missing(tx, user_id)
-    tx.execute("UPDATE user_account SET blocked_reason = ? WHERE id = ?", (reason, user_id))
-    return user.blocked_reason
+def block(tx: Transaction, noun: Blockable, number: int, reason: str) -> str:
+    """Stop or (empty reason) resume sending work to a host, or to a user's hosts; return the previous reason.
+
+    Raises:
+        NotFound: there is no such host or user.
+    """
+    found = user_or_missing(tx, number) if noun == "user" else hosts.host_by_id(tx, HostId(number))
+    if found is None:
+        raise NotFound(f"There is no host {number}.")
+    tx.execute(f"UPDATE {_BLOCKABLE[noun]} SET blocked_reason = ? WHERE id = ?", (reason, found.id))
+    return found.blocked_reason
 
 
 def set_role(tx: Transaction, user_id: int, role: str) -> str:

@@ -95,18 +95,17 @@ def newest_workunits(
     conditions = ["w.app_id = ?"] if app_id is not None else []
     if status is not None:
         conditions.append(_CONDITIONS[status])
-    rows = db.query(
-        f"SELECT {_WORKUNITS.columns} FROM (SELECT * FROM workunit WHERE id < ?{of_batch} ORDER BY id DESC LIMIT {LOOKED_AT}) w"
+    return db.load(
+        _WORKUNITS,
+        f"(SELECT * FROM workunit WHERE id < ?{of_batch} ORDER BY id DESC LIMIT {LOOKED_AT}) w"
         f" WHERE {' AND '.join(conditions) or '1 = 1'} ORDER BY w.id DESC LIMIT ?",
         (_before(page), *wanted, *([] if app_id is None else [app_id]), page.limit),
     )
-    return [_WORKUNITS.load(row) for row in rows]
 
 
 def listed_workunit(db: Database, workunit_id: int) -> ListedWorkunit | None:
     """Return a workunit, or None."""
-    row = db.one(f"SELECT {_WORKUNITS.columns} FROM workunit w WHERE w.id = ?", (workunit_id,))
-    return None if row is None else _WORKUNITS.load(row)
+    return db.first(_WORKUNITS, "workunit w WHERE w.id = ?", (workunit_id,))
 
 
 def count_hosts(db: Database, user_id: int) -> int:

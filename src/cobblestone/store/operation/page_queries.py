@@ -460,10 +460,9 @@ _VERSIONS = RowMapper(VersionRow, {"credit": CREDIT})
 
 def versions_in_use(db: Database) -> list[VersionRow]:
     """Return versions in use, by app and platform."""
-    rows = db.query(
-        f"SELECT {_VERSIONS.columns} FROM app_version WHERE deprecated = 0 ORDER BY app_id, platform, version_num DESC LIMIT 1000"
+    return db.load(
+        _VERSIONS, "app_version WHERE deprecated = 0 ORDER BY app_id, platform, version_num DESC LIMIT 1000"
     )
-    return [_VERSIONS.load(row) for row in rows]
 
 
 def news_item(db: Database, news_id: int) -> people.NewsItem | None:

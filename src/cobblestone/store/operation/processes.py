@@ -52,5 +52,4 @@ def note_process(tx: Transaction, process: ProcessRow, *, forget_before: float) 
 
 def server_processes(db: Database) -> Sequence[ProcessRow]:
     """Return all recorded processes, by machine and start."""
-    rows = db.query(f"SELECT {_PROCESSES.columns} FROM server_process ORDER BY host, started, process_key")
-    return [_PROCESSES.load(row) for row in rows]
+    return db.load(_PROCESSES, "server_process ORDER BY host, started, process_key")

@@ -16,10 +16,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from cobblestone.domain.errors import NotFound
 from cobblestone.domain.people import Scope
 from cobblestone.domain.values import HostId, UserId
 from cobblestone.store.engine.database import Database, Transaction
@@ -82,37 +81,26 @@ def create_token(
     share: float = 1.0,
 ) -> ApiToken:
     """Store a token made by :func:`new_secret`; the text itself cannot be read back."""
-    granted = frozenset(scopes)
     token_id = tx.insert(
         "INSERT INTO api_token (name, token_hash, scopes, create_time, expire_time, user_id, host_id, share)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (name, hash_of(secret), " ".join(sorted(granted)), now, expire_time, user_id, host_id, share),
+        (name, hash_of(secret), " ".join(sorted(set(scopes))), now, expire_time, user_id, host_id, share),
     )
-    return ApiToken(
-        id=token_id,
-        name=name,
-        scopes=granted,
-        create_time=now,
-        expire_time=expire_time,
-        user_id=user_id,
-        host_id=host_id,
-        share=share,
-    )
+    return _token(tx, token_id, user_id)
 
 
 def token_by_secret(db: Database, secret: str) -> ApiToken | None:
     """Return the token of a text, usable or not; None if unknown."""
-    row = db.one(f"SELECT {_TOKENS.columns} FROM api_token WHERE token_hash = ?", (hash_of(secret),))
-    return None if row is None else _TOKENS.load(row)
+    return db.first(_TOKENS, "api_token WHERE token_hash = ?", (hash_of(secret),))
 
 
 def list_tokens(db: Database, *, user_id: UserId | None = None) -> list[ApiToken]:
     """Return all tokens of the project, or those of a user; newest first."""
-    rows = db.query(
-        f"SELECT {_TOKENS.columns} FROM api_token WHERE coalesce(user_id, 0) = ? AND host_id IS NULL ORDER BY id DESC",
+    return db.load(
+        _TOKENS,
+        "api_token WHERE coalesce(user_id, 0) = ? AND host_id IS NULL ORDER BY id DESC",
         (user_id or 0,),
     )
-    return [_TOKENS.load(row) for row in rows]
 
 
 def revoke_token(tx: Transaction, token_id: int, *, now: float, user_id: UserId | None = None) -> ApiToken:
@@ -121,16 +109,15 @@ def revoke_token(tx: Transaction, token_id: int, *, now: float, user_id: UserId 
     Raises:
         NotFound: there is no such token.
     """
-    owned = tx.one(
-        "SELECT 1 FROM api_token WHERE id = ? AND coalesce(user_id, 0) = ?", (token_id, user_id or 0)
-    )
-    if owned is None:
-        raise NotFound(f"There is no token {token_id}. See: cobblestone token list")
+    found = _token(tx, token_id, user_id)
     tx.execute("UPDATE api_token SET revoke_time = ? WHERE id = ? AND revoke_time IS NULL", (now, token_id))
-    row = tx.one(f"SELECT {_TOKENS.columns} FROM api_token WHERE id = ?", (token_id,))
-    if row is None:
-        raise NotFound(f"There is no token {token_id}. See: cobblestone token list")
-    return _TOKENS.load(row)
+    return replace(found, revoke_time=found.revoke_time or now)
+
+
+def _token(db: Database, token_id: int, user_id: UserId | None) -> ApiToken:
+    missing = f"There is no token {token_id}. See: cobblestone token list"
+    where = "api_token WHERE id = ? AND coalesce(user_id, 0) = ?"
+    return db.needed(_TOKENS, where, (token_id, user_id or 0), missing)
 
 
 class Purpose(StrEnum):

@@ -39,52 +39,42 @@ def host_by_id(db: Database, host_id: HostId) -> Host | None:
 
 def hosts_of_user(db: Database, user_id: UserId, *, limit: int = 1000) -> list[Host]:
     """Return a user's computers, latest contact first, without those removed by the owner that did not call again."""
-    rows = db.query(
-        f"SELECT {HOSTS.columns} FROM host WHERE user_id = ? AND merged_into IS NULL"
+    return db.load(
+        HOSTS,
+        "host WHERE user_id = ? AND merged_into IS NULL"
         " AND (removed_time IS NULL OR rpc_time > removed_time) ORDER BY rpc_time DESC LIMIT ?",
         (user_id, limit),
     )
-    return [HOSTS.load(row) for row in rows]
 
 
 def hosts_by_cpid(db: Database, user_id: UserId, host_cpid: str) -> list[Host]:
     """Return a user's records with one (hashed) host id, newest first."""
-    rows = db.query(
-        f"SELECT {HOSTS.columns} FROM host WHERE user_id = ? AND host_cpid = ? AND merged_into IS NULL"
-        " ORDER BY id DESC LIMIT 10",
+    return db.load(
+        HOSTS,
+        "host WHERE user_id = ? AND host_cpid = ? AND merged_into IS NULL ORDER BY id DESC LIMIT 10",
         (user_id, host_cpid),
     )
-    return [HOSTS.load(row) for row in rows]
 
 
 def hosts_by_name(db: Database, user_id: UserId, domain_name: str) -> list[Host]:
     """Return a user's computers of one network name, newest first."""
     if not domain_name:
         return []
-    rows = db.query(
-        f"SELECT {HOSTS.columns} FROM host WHERE user_id = ? AND domain_name = ? AND merged_into IS NULL"
-        " ORDER BY id DESC LIMIT 10",
+    return db.load(
+        HOSTS,
+        "host WHERE user_id = ? AND domain_name = ? AND merged_into IS NULL ORDER BY id DESC LIMIT 10",
         (user_id, domain_name),
     )
-    return [HOSTS.load(row) for row in rows]
 
 
 def list_hosts(db: Database, *, after: int = 0, limit: int = 1000) -> list[Host]:
     """Return hosts in the order of their ids."""
-    rows = db.query(
-        f"SELECT {HOSTS.columns} FROM host WHERE id > ? AND merged_into IS NULL ORDER BY id LIMIT ?",
-        (after, limit),
-    )
-    return [HOSTS.load(row) for row in rows]
+    return db.load(HOSTS, "host WHERE id > ? AND merged_into IS NULL ORDER BY id LIMIT ?", (after, limit))
 
 
 def recent_hosts(db: Database, *, limit: int) -> list[Host]:
     """Return the hosts with the latest contacts."""
-    rows = db.query(
-        f"SELECT {HOSTS.columns} FROM host WHERE merged_into IS NULL ORDER BY rpc_time DESC, id LIMIT ?",
-        (limit,),
-    )
-    return [HOSTS.load(row) for row in rows]
+    return db.load(HOSTS, "host WHERE merged_into IS NULL ORDER BY rpc_time DESC, id LIMIT ?", (limit,))
 
 
 def speeds(db: Database) -> list[float]:
@@ -134,11 +124,6 @@ def update_host(
 def set_cpid(tx: Transaction, host_id: HostId, host_cpid: str) -> None:
     """Set a host's (hashed) cross-project id.  It hardly ever changes, and has an index."""
     tx.execute("UPDATE host SET host_cpid = ? WHERE id = ?", (host_cpid, host_id))
-
-
-def set_blocked(tx: Transaction, host_id: HostId, reason: str) -> None:
-    """Stop or (with an empty reason) resume sending work to a host."""
-    tx.execute("UPDATE host SET blocked_reason = ? WHERE id = ?", (reason, host_id))
 
 
 def set_missing_runtime(tx: Transaction, host_id: HostId, missing: str, *, now: float) -> None:

@@ -137,11 +137,11 @@ _MESSAGES = RowMapper(TeamMessage)
 
 def messages_of(db: Database, team_id: int, *, since: float = 0.0, limit: int = 5) -> list[TeamMessage]:
     """Return the newest messages of a team, newest first."""
-    rows = db.query(
-        f"SELECT {_MESSAGES.columns} FROM team_message WHERE team_id = ? AND time >= ? AND title <> '' ORDER BY id DESC LIMIT ?",
+    return db.load(
+        _MESSAGES,
+        "team_message WHERE team_id = ? AND time >= ? AND title <> '' ORDER BY id DESC LIMIT ?",
         (team_id, since, limit),
     )
-    return [_MESSAGES.load(row) for row in rows]
 
 
 def next_message_time(db: Database, team_id: int) -> float:

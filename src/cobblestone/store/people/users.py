@@ -40,8 +40,7 @@ def _must_be_there(row: T | None) -> T:
 
 def user_by_id(db: Database, user_id: UserId) -> User | None:
     """Return a user, or None."""
-    row = db.one(f"SELECT {USERS.columns} FROM user_account WHERE id = ?", (user_id,))
-    return None if row is None else USERS.load(row)
+    return db.first(USERS, "user_account WHERE id = ?", (user_id,))
 
 
 def user_by_authenticator(db: Database, authenticator: str) -> tuple[User, bool] | None:
@@ -50,8 +49,8 @@ def user_by_authenticator(db: Database, authenticator: str) -> tuple[User, bool]
         return None
     weak = "_" in authenticator
     column = "weak_authenticator" if weak else "authenticator"
-    row = db.one(f"SELECT {USERS.columns} FROM user_account WHERE {column} = ?", (authenticator,))
-    return None if row is None else (USERS.load(row), weak)
+    found = db.first(USERS, f"user_account WHERE {column} = ?", (authenticator,))
+    return None if found is None else (found, weak)
 
 
 def user_by_email(db: Database, email_addr: str) -> tuple[User, str] | None:
@@ -147,22 +146,17 @@ def set_project_preferences(tx: Transaction, user_id: UserId, text: str) -> None
 
 def team_by_id(db: Database, team_id: TeamId) -> Team | None:
     """Return a team, or None."""
-    row = db.one(f"SELECT {_TEAMS.columns} FROM team WHERE id = ?", (team_id,))
-    return None if row is None else _TEAMS.load(row)
+    return db.first(_TEAMS, "team WHERE id = ?", (team_id,))
 
 
 def team_by_name(db: Database, name: str) -> Team | None:
     """Return a team by its name (any case), or None."""
-    row = db.one(f"SELECT {_TEAMS.columns} FROM team WHERE name_lc = ?", (name.strip().lower(),))
-    return None if row is None else _TEAMS.load(row)
+    return db.first(_TEAMS, "team WHERE name_lc = ?", (name.strip().lower(),))
 
 
 def list_teams(db: Database, *, limit: int = 100) -> list[Team]:
     """Return teams in the order of their ids."""
-    return [
-        _TEAMS.load(row)
-        for row in db.query(f"SELECT {_TEAMS.columns} FROM team ORDER BY id LIMIT ?", (limit,))
-    ]
+    return db.load(_TEAMS, "team ORDER BY id LIMIT ?", (limit,))
 
 
 def create_team(tx: Transaction, name: str, founder_id: UserId, *, now: float) -> Team:
@@ -226,18 +220,12 @@ def withdraw_news(tx: Transaction, news_id: int) -> NewsItem:
 
 def news_item(db: Database, news_id: int) -> NewsItem:
     """Return a news item.  Raises NotFound."""
-    row = db.one(f"SELECT {_NEWS.columns} FROM news WHERE id = ?", (news_id,))
-    if row is None:
-        raise NotFound(f"There is no news {news_id}.")
-    return _NEWS.load(row)
+    return db.needed(_NEWS, "news WHERE id = ?", (news_id,), f"There is no news {news_id}.")
 
 
 def list_news(db: Database, *, limit: int = 20, before: int = MAX_ID) -> list[NewsItem]:
     """Return news with ids below ``before``, newest first."""
-    rows = db.query(
-        f"SELECT {_NEWS.columns} FROM news WHERE id < ? ORDER BY id DESC LIMIT ?", (before, limit)
-    )
-    return [_NEWS.load(row) for row in rows]
+    return db.load(_NEWS, "news WHERE id < ? ORDER BY id DESC LIMIT ?", (before, limit))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.domain.errors import Conflict
 from cobblestone.domain.values import AppId, BatchId, ResultId, WorkunitId
 from cobblestone.domain.work import (
     AssimilateState,
@@ -99,25 +99,19 @@ def batch_by_id(db: Database, batch_id: int) -> BatchRow:
         NotFound: there is no such batch.
     """
     db.lock("batch", [batch_id])
-    row = db.one(f"SELECT {_BATCHES.columns} FROM batch WHERE id = ?", (batch_id,))
-    if row is None:
-        raise NotFound(f"There is no batch {batch_id}. See: cobblestone batch list")
-    return _BATCHES.load(row)
+    missing = f"There is no batch {batch_id}. See: cobblestone batch list"
+    return db.needed(_BATCHES, "batch WHERE id = ?", (batch_id,), missing)
 
 
 def batch_by_key(db: Database, request_key: str) -> BatchRow | None:
     """Return the batch created by a request with this key, or None."""
-    row = db.one(f"SELECT {_BATCHES.columns} FROM batch WHERE request_key = ?", (request_key,))
-    return None if row is None else _BATCHES.load(row)
+    return db.first(_BATCHES, "batch WHERE request_key = ?", (request_key,))
 
 
 def list_batches(db: Database, *, limit: int = 100, before: int | None = None) -> list[BatchRow]:
     """Return batches, newest first; ``before``: only those with smaller ids."""
     where, parameters = ("WHERE id < ? ", [before]) if before is not None else ("", [])
-    rows = db.query(
-        f"SELECT {_BATCHES.columns} FROM batch {where}ORDER BY id DESC LIMIT ?", [*parameters, limit]
-    )
-    return [_BATCHES.load(row) for row in rows]
+    return db.load(_BATCHES, f"batch {where}ORDER BY id DESC LIMIT ?", [*parameters, limit])
 
 
 def progress(db: Database, batch_ids: Collection[BatchId]) -> dict[BatchId, BatchProgress]:
@@ -330,21 +324,18 @@ _JOBS = RowMapper(JobRow, JOB_COLUMNS)
 
 def finished_jobs(db: Database, batch_id: int, *, after: int, limit: int) -> list[JobRow]:
     """Return finished jobs with a ``completed_seq`` greater than ``after``, in that order."""
-    rows = db.query(
-        f"SELECT {_JOBS.columns} FROM workunit w WHERE w.batch_id = ? AND w.completed_seq > ?"
-        " ORDER BY w.completed_seq LIMIT ?",
+    return db.load(
+        _JOBS,
+        "workunit w WHERE w.batch_id = ? AND w.completed_seq > ? ORDER BY w.completed_seq LIMIT ?",
         (batch_id, after, limit),
     )
-    return [_JOBS.load(row) for row in rows]
 
 
 def list_jobs(db: Database, batch_id: int, *, after: int = 0, limit: int = 100) -> list[JobRow]:
     """Return jobs of a batch in the order of their workunit ids, those greater than ``after``."""
-    rows = db.query(
-        f"SELECT {_JOBS.columns} FROM workunit w WHERE w.batch_id = ? AND w.id > ? ORDER BY w.id LIMIT ?",
-        (batch_id, after, limit),
+    return db.load(
+        _JOBS, "workunit w WHERE w.batch_id = ? AND w.id > ? ORDER BY w.id LIMIT ?", (batch_id, after, limit)
     )
-    return [_JOBS.load(row) for row in rows]
 
 
 def job_of_batch(db: Database, batch_id: int, workunit_id: int) -> JobRow:
@@ -353,12 +344,8 @@ def job_of_batch(db: Database, batch_id: int, workunit_id: int) -> JobRow:
     Raises:
         NotFound: the batch has no such job.
     """
-    row = db.one(
-        f"SELECT {_JOBS.columns} FROM workunit w WHERE w.id = ? AND w.batch_id = ?", (workunit_id, batch_id)
-    )
-    if row is None:
-        raise NotFound(f"Batch {batch_id} has no job {workunit_id}.")
-    return _JOBS.load(row)
+    missing = f"Batch {batch_id} has no job {workunit_id}."
+    return db.needed(_JOBS, "workunit w WHERE w.id = ? AND w.batch_id = ?", (workunit_id, batch_id), missing)
 
 
 def count_running(db: Database, batch_id: int) -> int:

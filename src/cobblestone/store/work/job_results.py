@@ -247,5 +247,4 @@ def note_tasks(tx: Transaction, *, day: int) -> None:
 
 def app_days(db: Database, app_id: AppId) -> list[AppDay]:
     """Return the days of an app with data, since the first one."""
-    rows = db.query(f"SELECT {_DAYS.columns} FROM app_day WHERE app_id = ? ORDER BY day", (app_id,))
-    return [_DAYS.load(row) for row in rows]
+    return db.load(_DAYS, "app_day WHERE app_id = ? ORDER BY day", (app_id,))

@@ -67,8 +67,7 @@ def workunits(db: Database, ids: Sequence[int]) -> dict[WorkunitId, Workunit]:
 
 def workunit_by_name(db: Database, name: str) -> Workunit | None:
     """Return a workunit by name, or None."""
-    row = db.one(f"SELECT {WORKUNITS.columns} FROM workunit WHERE name = ?", (name,))
-    return None if row is None else WORKUNITS.load(row)
+    return db.first(WORKUNITS, "workunit WHERE name = ?", (name,))
 
 
 def results_of_workunits(db: Database, ids: Sequence[int]) -> dict[WorkunitId, list[Result]]:
@@ -90,8 +89,7 @@ def results_by_name(db: Database, names: Sequence[str]) -> dict[str, Result]:
 
 def result_by_id(db: Database, result_id: int) -> Result | None:
     """Return a result, or None."""
-    row = db.one(f"SELECT {RESULTS.columns} FROM result WHERE id = ?", (result_id,))
-    return None if row is None else RESULTS.load(row)
+    return db.first(RESULTS, "result WHERE id = ?", (result_id,))
 
 
 # What the launcher and the family's library write when a program has ended: it only repeats the exit status.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from lxml import etree
 
@@ -49,58 +49,32 @@ class ParsedProject:
 # -- writing --------------------------------------------------------------------------------------------
 
 
-def _project_fields(project: ProjectScales) -> dict[str, object]:
-    return {
-        "name": project.name,
-        "master_url": project.master_url,
-        "credit_per_gflops_day": project.credit_per_gflops_day,
-        "time": project.time,
-    }
-
-
-def _version_fields(version: VersionScale) -> dict[str, object]:
-    return {
-        "app_name": version.app_name,
-        "platform": version.platform,
-        "version_num": version.version_num,
-        "plan_class": version.plan_class,
-        "expavg_credit": version.expavg_credit,
-        "pfc_scale": version.pfc_scale,
-        "measured": version.measured,
-    }
-
-
-def _class_fields(item: PublishedScale) -> dict[str, object]:
-    return {
-        "plan_class": item.plan_class,
-        "scale": item.scale,
-        "n_projects": item.n_projects,
-        "lowest": item.lowest,
-        "highest": item.highest,
-        "expavg_credit": item.expavg_credit,
-    }
+def _parts(project: ProjectScales) -> tuple[Fields, list[Fields]]:
+    """Return the fields of the whole, and those of each version."""
+    head = asdict(project)
+    return head, list(head.pop("versions"))
 
 
 def write_project_scales_xml(project: ProjectScales) -> bytes:
     """Return a project's export, as XML.  Numbers are finite."""
-    rows = [_version_fields(version) for version in project.versions]
-    return _xml(_ROOT, _project_fields(project), _VERSION, rows)
+    head, rows = _parts(project)
+    return _xml(_ROOT, head, _VERSION, rows)
 
 
 def write_project_scales_json(project: ProjectScales) -> bytes:
     """Return a project's export, as JSON.  Numbers are finite."""
-    rows = [_version_fields(version) for version in project.versions]
-    return _json({**_project_fields(project), "app_versions": rows})
+    head, rows = _parts(project)
+    return _json({**head, "app_versions": rows})
 
 
 def write_published_scales_xml(scales: Sequence[PublishedScale], *, time: float) -> bytes:
     """Return the service's publication, as XML."""
-    return _xml(_PUBLISHED, {"time": time}, _CLASS, [_class_fields(item) for item in scales])
+    return _xml(_PUBLISHED, {"time": time}, _CLASS, [asdict(item) for item in scales])
 
 
 def write_published_scales_json(scales: Sequence[PublishedScale], *, time: float) -> bytes:
     """Return the service's publication, as JSON."""
-    return _json({"time": time, "plan_classes": [_class_fields(item) for item in scales]})
+    return _json({"time": time, "plan_classes": [asdict(item) for item in scales]})
 
 
 def _xml(root: str, head: Fields, row_name: str, rows: Sequence[Fields]) -> bytes:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 
 from cobblestone.domain.exports import (
     BadgeHolder,
@@ -125,27 +126,17 @@ _HOST = """<host>
 """
 
 
+_MEASURED: Callable[[object], tuple[float, ...]] = attrgetter(
+    "timezone", "p_ncpus", "p_fpops", "p_iops", "p_membw", "m_nbytes", "m_cache", "m_swap", "d_total", "d_free", "n_bwup",
+    "n_bwdown",
+)  # fmt: skip
+
+
 def write_host(host: ExportedHost) -> str:
     """Return a host, with its details.  ``credit_per_cpu_sec`` is a figure of old credit systems: always 0."""
     recent, about = host.credit.recent, host.hardware
     credit = _finite(host.credit.total, recent.value, recent.time)
-    numbers = _finite(
-        host.create_time,
-        host.rpc_time,
-        about.timezone,
-        about.p_ncpus,
-        about.p_fpops,
-        about.p_iops,
-        about.p_membw,
-        about.m_nbytes,
-        about.m_cache,
-        about.m_swap,
-        about.d_total,
-        about.d_free,
-        about.n_bwup,
-        about.n_bwdown,
-        host.avg_turnaround,
-    )
+    numbers = _finite(host.create_time, host.rpc_time, *_MEASURED(about), host.avg_turnaround)
     return _HOST % (
         host.id,
         host.user_id,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-
 from cobblestone.store.maintenance.migration import take_steps
 
-take_steps(sa.MetaData())
+take_steps()

@@ -67,6 +67,8 @@ def _learn_report(
     report = reading.report
     key = version_of(report.host)
     host, version = draft.host(report.host), draft.version(key)
+    if version.votes > 0.0 and key not in draft.state.versions:
+        return  # it was read without the effect that another report of this job has just begun
     size = formula.shrunk(
         others.u, others.weight, formula.tail_share(others.weight, known.size, known.noise), known.tail
     )
@@ -74,9 +76,12 @@ def _learn_report(
     variance = (
         reading.host_variance + reading.version_variance + (1.0 - others.weight) * known.size + known.noise
     )
+    # what partners say would hide an error of the version that they share
+    alone = reading.host_variance + known.size + known.noise
     effect, votes = formula.version_after(
-        version.effect, version.votes, version.spread, r, variance, host.samples
-    )
+        version.effect, version.votes, reading.innovation, alone, reading.version_variance,
+        version.spread + known.size + known.noise,
+    )  # fmt: skip
     d, v, q = formula.host_after(
         max(host.samples, int(host.scale > 0.0)), host.effect, reading.host_variance, host.noise,
         r if version.votes > 0.0 else 0.0, variance, known.noise, version.spread,

@@ -56,7 +56,7 @@ def prices(
             r = formula.tail_share(w, known.size, known.noise)
             factor = formula.size_factor(reading.u, w, r, known.tail, known.size)
             worked = _alone(draft, value, factor, host)
-            own = kept(own, value, factor)
+            own = kept(own, value, formula.kept_factor(factor, known.size, known.noise))
         why = (words.provisional(host, draft.rules),) if provisional else ()
         found.append(Price(
             result_id=report.result_id, host=report.host, amount=worked.amount, provisional=provisional,

@@ -45,7 +45,7 @@ class LedgerRules:
     )
     check_scale: float = 10.0  #: a host with W trusted jobs is checked with probability scale / W ...
     check_floor: float = 0.02  #: ... or with this one, if that is more
-    tail: float = 2.5  #: residuals beyond so many standard deviations are a tail
+    tail: float = 1.75  #: residuals beyond so many standard deviations are a tail
     early_exits: bool = False  #: jobs may end long before their estimate: the step detector is off
     basis: Basis = Basis.ESTIMATE
     staked_jobs: int = 2  #: half of the price of so many first jobs is held, the price of an identity ...

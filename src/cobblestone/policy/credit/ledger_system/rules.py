@@ -144,6 +144,11 @@ def keeper_after(
     return paid * kept + amount * factor, value * kept + amount, count + 1.0
 
 
+def kept_factor(factor: float, size: float, noise: float) -> float:
+    """Return a factor as a unit keeper takes it: an absurd report that the bank does not pay must not lower other prices."""
+    return min(factor, math.exp(3.0 * math.sqrt(size + noise)))
+
+
 def refused_size(u: float, size: float, noise: float, length: float) -> float:
     """Return the size of a job by the report of a host that finished it; ``length`` is the keeper of exp(u)."""
     return math.exp(min(u, 3.0 * math.sqrt(size + noise))) / length
@@ -185,14 +190,17 @@ def host_after(
 
 
 def version_after(
-    effect: float, votes: float, spread: float, r: float, variance: float, samples: int
+    effect: float, votes: float, r: float, rest: float, own: float, population: float
 ) -> tuple[float, float]:
-    """Return effect and votes of a version after a report; the vote of a host fades with its own reports."""
-    fade = 1.0 / (1.0 + samples / 10.0)
+    """Return effect and votes of a version after a report with residual ``r``.
+
+    The variance of r is ``own``, due to the version, and ``rest``; ``population`` is that of a report of any host.  A host
+    that is not known has a large one, so new identities have nearly no vote.
+    """
     if votes <= 0.0:
-        return r, 1.0
-    moved = effect + clipped(r, variance) * max(1.0 / (votes + 1.0), 1e-4) * fade
-    return min(max(moved, -50.0), 50.0), votes + fade
+        return r, population / rest
+    gain = max(own, 1e-5 * population) / (own + rest)
+    return min(max(effect + clipped(r, own + rest) * gain, -50.0), 50.0), votes + population / rest
 
 
 def spread_after(spread: float, effect: float, v: float) -> float:
