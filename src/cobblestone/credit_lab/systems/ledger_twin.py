@@ -68,7 +68,7 @@ LEDGER_APP = np.dtype(
 READING = np.dtype(
     [
         *((name, "f8") for name in ("y", "u", "innovation", "host_variance", "version_variance", "precision", "run_time", "speed",
-                                    "others_u", "others_weight", "others_factor")),
+                                    "others_u", "others_weight", "others_factor", "votes")),
         *((name, "i8") for name in ("host", "version", "identity", "account", "others")),
     ],
     align=True,
@@ -162,6 +162,7 @@ def read(books: Any, job: Row, row: Row, size: float, noise: float, reading: Row
     reading.run_time, reading.speed = row.elapsed, row.peak
     reading.y = reading.u = reading.innovation = reading.host_variance = reading.version_variance = 0.0
     reading.precision = 0.0
+    reading.votes = books.versions[reading.version].votes
     if not (formula.usable(row.elapsed) and formula.usable(job.estimate)):
         return
     host, version = books.hosts[reading.host], books.versions[reading.version]
@@ -278,7 +279,7 @@ def price_all(
             amount = formula.own_price(value, factor / own, host.bank, terms.slack)
             bank = formula.bank_after(host.bank, value, amount, terms.slack)
             app.own_paid, app.own_value, app.own_count = formula.keeper_after(
-                app.own_paid, app.own_value, app.own_count, value, factor)  # fmt: skip
+                app.own_paid, app.own_value, app.own_count, value, formula.kept_factor(factor, size, noise))  # fmt: skip
         if k < checked:
             release(books, host, now)
         host.bank = bank
@@ -346,12 +347,14 @@ def learn_report(books: Any, job: Row, n: int, k: int, size: float, noise: float
     """Learn from one report."""
     reading = books.readings[k]
     host, version = books.hosts[reading.host], books.versions[reading.version]
+    if version.votes > 0.0 and reading.votes == 0.0:
+        return  # another report of this job has just begun it
     w = reading.others_weight
     r = reading.innovation - formula.shrunk(reading.others_u, w, formula.tail_share(w, size, noise), tail)
     variance = reading.host_variance + reading.version_variance + (1.0 - w) * size + noise
     effect, votes = formula.version_after(
-        version.effect, version.votes, version.spread, r, variance, host.samples
-    )
+        version.effect, version.votes, reading.innovation, reading.host_variance + size + noise, reading.version_variance,
+        version.spread + size + noise)  # fmt: skip
     samples = max(host.samples, int(host.scale > 0.0))
     d, v, q = formula.host_after(
         samples, host.effect, reading.host_variance, host.noise, r if version.votes > 0.0 else 0.0, variance, noise,
