@@ -182,7 +182,7 @@ def test_a_third_opinion_is_asked_for_only_when_two_people_say_that_a_job_was_ve
     assert not third_opinion(book.state, job, same, book.rules)
 
 
-@given(st.lists(st.tuples(st.floats(0.0, 1e6), ESTIMATES), min_size=1, max_size=20))
+@given(st.lists(st.tuples(st.just(0.0) | st.floats(1e-6, 1e6), ESTIMATES), min_size=1, max_size=20))
 def test_a_linked_app_pays_what_the_other_system_paid(granted: list[tuple[float, float]]) -> None:
     app = linked(AppRecord(unit=UNIT), granted)
     paid = sum(credit for credit, _ in granted)
