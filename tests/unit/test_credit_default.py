@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.credit_attacks import ATTACKS, gain
 
 from cobblestone.api_schema.apps import CreditBody, NewApp, OutputBody
+from cobblestone.credit_lab.attacks.catalogue import find_attack
+from cobblestone.credit_lab.bench import run as bench
+from cobblestone.credit_lab.bench.measures import attack_figures, baseline
+from cobblestone.credit_lab.bench.streams import generator
+from cobblestone.credit_lab.bench.tasks import play
+from cobblestone.credit_lab.bench.worlds import World, find_world
 from cobblestone.credit_lab.figures import ReplayOptions
-from cobblestone.credit_lab.population import PopulationOptions, synthetic_log
+from cobblestone.credit_lab.joblog import JobLog
 from cobblestone.credit_lab.replay import Run, groups
+from cobblestone.credit_lab.systems.find import find_contender
+from cobblestone.credit_lab.systems.tape import START, job_log
 from cobblestone.policy.credit.claims import DEPLOYED
 from cobblestone.policy.credit.exposure import SAFE, WORST
 from cobblestone.policy.credit.registry import credit_system_names
@@ -35,11 +43,36 @@ def test_what_was_stored_without_a_name_keeps_its_system():
     assert find_system("").name == "creditnew-deployed"
 
 
+ATTACKS = (
+    *(
+        "time-x10",
+        "fresh-time",
+        "fresh-benchmark",
+        "new-account",
+        "benchmark-1e9-x10",
+        "low-first",
+        "cherry-error",
+    ),
+    *("ring-x10", "pair-x10", "pair-ramp", "counts-x10"),
+)
+SEED = 7_031
+
+
+@cache
+def base(world: World) -> dict[str, object]:
+    return baseline(play(world, None, SEED, find_contender("steady")))
+
+
 @pytest.mark.parametrize("quorum", [1, 2])
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_known_attack_pays_under_the_default(name: str, quorum: int):
-    population = PopulationOptions(hosts=100, jobs=1000, seed=7_031)
-    assert gain(population, ATTACKS[name], "steady", quorum=quorum) <= SAFE
+    attack = find_attack(name)
+    attack = replace(attack, share=max(0.05, attack.share))
+    if quorum not in attack.quorums:
+        return
+    world = replace(find_world(f"normal-q{quorum}"), hosts=100, jobs=8000)
+    played = play(world, attack, SEED, find_contender("steady"))
+    assert attack_figures(played, base(world), generator(SEED, "bootstrap"))["gain"] <= SAFE
 
 
 def test_what_the_doctor_tells_of_the_default_is_no_less_than_what_is_measured_here():
@@ -60,10 +93,15 @@ def test_what_the_doctor_tells_of_the_default_is_no_less_than_what_is_measured_h
 
 def levels(before: str, after: str) -> tuple[float, float]:
     """Credit per true operation of the last 200 jobs under one system, and of the first 100 (17 hours) under the next."""
-    sample = synthetic_log(PopulationOptions(hosts=60, jobs=900, seed=9_102))
-    run = Run(sample.log, find_system(before), ReplayOptions())
-    events = list(groups(sample.log))
-    estimates = sample.log.column("rsc_fpops_est")
+    tape = bench.Run(replace(find_world("normal-q2"), hosts=60, jobs=900), 9_102).finish()
+    columns = dict(job_log(tape).columns)
+    later = (columns["time"] - START) * 0.95  # a job each ten minutes
+    for name in ("time", "received_time", "sent_time"):
+        columns[name] = columns[name] - later
+    log, work = JobLog(columns, tape.results.size), tape.results["work"]
+    run = Run(log, find_system(before), ReplayOptions())
+    events = list(groups(log))
+    estimates = log.column("rsc_fpops_est")
     change = len(events) - 100
     for number, (start, end, late) in enumerate(events):
         if number == change:
@@ -77,7 +115,7 @@ def levels(before: str, after: str) -> tuple[float, float]:
 
     def level(first: int, last: int) -> float:
         lines = range(events[first][0], events[last - 1][1])
-        return sum(run.granted[line] for line in lines) / sum(sample.work[line] for line in lines)
+        return sum(run.granted[line] for line in lines) / sum(work[line] for line in lines)
 
     return level(change - 200, change), level(change, len(events))
 

@@ -23,12 +23,14 @@ from cobblestone.credit_lab.rows import (
     ESTIMATE,
     FIXED,
     MEAN,
+    MEASURED,
     MINIMUM,
     NO_CLAIM,
     NONE,
     NORMAL,
     REFUSED,
     RUNTIME,
+    STEADY,
     Flags,
     Floats,
     Integers,
@@ -193,6 +195,30 @@ def counted_claim(
 
 
 @inlined
+def steady_claim(
+    rules: ReplayRules, line: Row, version: Row, app: Row, estimate: float, bound: float
+) -> tuple[float, int, bool]:
+    """Steady: the result's own figures, which are not paid."""
+    flops = peak_flop_count(rules, line) * (version.scale if version.scale != 0.0 else 1.0)
+    amount = min(min(flops, bound) * rules.per_flop, rules.max_granted)
+    return amount, ESTIMATE if speed_unknown(rules, line) else NORMAL, False
+
+
+@inlined
+def measured_claim(
+    rules: ReplayRules, line: Row, record: Row, app: Row, estimate: float
+) -> tuple[float, int, bool]:
+    """Steady, measured: estimate x factor x how long the job was for this host, compared with its others."""
+    flops = estimated(app, estimate)
+    count = peak_flop_count(rules, line)
+    known = record.n >= rules.min_host_samples and record.mean > 0.0 and count > 0.0
+    if speed_unknown(rules, line) or line.outlier or not known:
+        return min(flops * rules.per_flop, rules.max_granted), ESTIMATE, False
+    length = min(rules.largest_length, max(1.0 / rules.largest_length, count / estimate / record.mean))
+    return min(flops * length * rules.per_flop, rules.max_granted), NORMAL, False
+
+
+@inlined
 def claim(
     rules: ReplayRules,
     line: Row,
@@ -212,6 +238,10 @@ def claim(
         return counted_claim(rules, line, app, estimate, bound)
     if rules.system == RUNTIME:
         return runtime_claim(rules, line, estimate, bound)
+    if rules.system == STEADY:
+        return steady_claim(rules, line, version, app, estimate, bound)
+    if rules.system == MEASURED:
+        return measured_claim(rules, line, record, app, estimate)
     if rules.system == FIXED:
         return line.fixed_credit, NORMAL, False
     if rules.system == ASSIGNED:
@@ -337,6 +367,18 @@ def mean_of_normal(claims: Floats, modes: Integers, start: int, end: int, defaul
 
 
 @inlined
+def smallest_measure(claims: Floats, modes: Integers, start: int, end: int, default: float) -> float:
+    """Steady, measured: the smallest of two or more claims by own measures."""
+    smallest = math.inf
+    count = 0
+    for i in range(start, end):
+        if modes[i] == NORMAL:
+            smallest = min(smallest, claims[i])
+            count += 1
+    return smallest if count >= 2 else default
+
+
+@inlined
 def granted(
     rules: ReplayRules, claims: Floats, modes: Integers, start: int, end: int, default: float
 ) -> float:
@@ -345,6 +387,10 @@ def granted(
         return pegged(rules, claims, modes, start, end, default)
     if rules.system == DESIGNED:
         return mean_of_normal(claims, modes, start, end, default)
+    if rules.system == STEADY:
+        return default
+    if rules.system == MEASURED:
+        return smallest_measure(claims, modes, start, end, default)
     least = REFUSED
     for i in range(start, end):
         if modes[i] == NORMAL:
@@ -369,7 +415,22 @@ def with_sample(n: int, mean: float, sample: float, threshold: int, weight: floa
 
 
 @inlined
-def learn(rules: ReplayRules, line: Row, record: Row, version: Row, estimate: float) -> None:
+def vote(rules: ReplayRules, line: Row, record: Row, version: Row, factor: float) -> None:
+    """Steady: the vote of a host on its version, if one is due."""
+    if line.host_age < rules.voting_age or record.n % (rules.vote_every * max(1, line.owner_computers)):
+        return
+    threshold, weight, limit = rules.version_threshold, rules.version_weight, rules.version_limit
+    if version.n == 0 or version.mean <= 0.0:
+        for _ in range(rules.prior_votes):
+            version.mean = with_sample(version.n, version.mean, factor, threshold, weight, limit)
+            version.n += 1
+    step = min(rules.clip, max(-rules.clip, math.log(record.mean / version.mean)))
+    version.mean = with_sample(version.n, version.mean, version.mean * (1.0 + step), threshold, weight, limit)
+    version.n += 1
+
+
+@inlined
+def learn(rules: ReplayRules, line: Row, record: Row, version: Row, app: Row, estimate: float) -> None:
     """Add what the statistics take from a result that is no outlier by its claim."""
     if line.outlier or (speed_unknown(rules, line) and rules.system != DESIGNED):
         return
@@ -380,7 +441,11 @@ def learn(rules: ReplayRules, line: Row, record: Row, version: Row, estimate: fl
         record.n, record.mean, ratio, rules.host_threshold, rules.host_weight, rules.host_limit
     )
     record.n += 1
-    if not line.anonymous:
+    if line.anonymous:
+        return
+    if rules.system == STEADY or rules.system == MEASURED:
+        vote(rules, line, record, version, app.average if app.average > 0.0 else 1.0)
+    else:
         version.mean = with_sample(
             version.n, version.mean, ratio, rules.version_threshold, rules.version_weight, rules.version_limit
         )
@@ -401,9 +466,36 @@ def target_average(rules: ReplayRules, app: Row) -> float:
     return app.gpu_sum / app.gpu_n * rules.gpu_only_scale if app.gpus > 0.0 else -1.0
 
 
+@inlined
+def steady_scales(rules: ReplayRules, versions: Rows, apps: Rows) -> None:
+    """Steady: the factors of all apps, and what the means of their versions are worth by them."""
+    for app in apps:
+        app.logarithms = app.votes = 0.0
+    for version in versions:
+        if version.app >= 0 and not version.is_gpu and version.n > 0 and version.mean > 0.0:
+            weight = float(min(version.n, rules.version_threshold))
+            apps[version.app].logarithms += weight * math.log(version.mean)
+            apps[version.app].votes += weight
+    for app in apps:
+        if app.votes == 0.0:
+            continue
+        factor = math.exp(app.logarithms / app.votes)
+        if app.average > 0.0 and app.votes >= rules.version_threshold:
+            most = rules.daily_limit ** (min(max(rules.scale_interval, 0.0), 86400.0) / 86400.0)
+            factor = min(app.average * most, max(app.average / most, factor))
+        app.average = factor
+    for version in versions:
+        known = version.app >= 0 and version.n >= 2 * rules.prior_votes and version.mean > 0.0
+        if known and apps[version.app].votes > 0.0:
+            version.scale = apps[version.app].average / version.mean
+
+
 @compiled
 def scale_versions(rules: ReplayRules, versions: Rows, apps: Rows) -> None:
     """Version scales and smallest averages of all apps."""
+    if rules.system == STEADY or rules.system == MEASURED:
+        steady_scales(rules, versions, apps)
+        return
     for app in apps:
         app.cpus = app.cpu_n = app.cpu_sum = app.gpus = app.gpu_n = app.gpu_sum = 0.0
         app.has_cpu = app.has_gpu = False
@@ -581,7 +673,7 @@ def learn_all(
         if line.outcome != VALID:
             continue
         if out_granted[i] == 1.0:
-            learn(rules, line, records[line.record], versions[line.version], estimate)
+            learn(rules, line, records[line.record], versions[line.version], app, estimate)
         elif rules.system == DESIGNED:
             suspected(rules, records[line.record])
         out_granted[i] = max(0.0, amount - line.trickle_credit)

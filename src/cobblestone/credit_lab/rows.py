@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from cobblestone.credit_lab.joblog import FIGURES
-from cobblestone.policy.credit import claims, credit_new, early_systems, host_records, scales
+from cobblestone.policy.credit import claims, credit_new, early_systems, host_records, scales, steady
 
 Function = TypeVar("Function", bound=Callable[..., Any])  # Any: any signature
 
@@ -37,7 +37,7 @@ Flags: TypeAlias = Any  # Any: one-dimensional array of bool
 Rows: TypeAlias = Any  # Any: one-dimensional array of one of the types below
 Row: TypeAlias = Any  # Any: one element of it
 
-BENCHMARK, COUNTED, DESIGNED, DEPLOYED, FIXED, RUNTIME, ASSIGNED, NONE = range(8)
+BENCHMARK, COUNTED, DESIGNED, DEPLOYED, FIXED, RUNTIME, ASSIGNED, NONE, STEADY, MEASURED = range(10)
 MEAN, MINIMUM, DROP_EXTREMES = range(3)
 NORMAL, APPROXIMATE, ESTIMATE, REFUSED, NO_CLAIM = range(5)
 
@@ -51,6 +51,7 @@ CONSTANTS: dict[ModuleType, str] = {
     credit_new: "CHEAT_MULTIPLE MIN_CONSECUTIVE_VALID",
     early_systems: "MIN_COUNTED_JOBS MAX_SCALE",
     host_records: "INITIAL_ERROR_RATE ERROR_WEIGHT",
+    steady: "CLIP PRIOR_VOTES VOTE_EVERY VOTING_AGE DAILY_LIMIT LARGEST_LENGTH",
 }
 _OPTIONS = (
     "system combination both per_flop max_granted scale_interval host_scale_check credit_per_cpu_second host_threshold "
@@ -63,8 +64,8 @@ make_rules: Any = _named("ReplayRules", f"{_OPTIONS} {' '.join(CONSTANTS.values(
 
 
 LINE = np.dtype(
-    [(name, np.float64) for name in FIGURES]
-    + [(name, np.int64) for name in ("outcome", "workunit", "record", "version", "app")]
+    [(name, np.float64) for name in (*FIGURES, "host_age")]
+    + [(name, np.int64) for name in ("outcome", "workunit", "record", "version", "app", "owner_computers")]
     + [(name, np.bool_) for name in ("anonymous", "is_gpu", "canonical", "outlier")],
     align=True,
 )
@@ -107,6 +108,8 @@ APP = np.dtype(
             "gpu_n",
             "gpu_sum",
             "target",
+            "logarithms",
+            "votes",
         )
     ]
     + [("has_cpu", np.bool_), ("has_gpu", np.bool_)],

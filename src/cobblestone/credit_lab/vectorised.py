@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +15,10 @@ from cobblestone.credit_lab.rows import Flags, Floats, Integers, ReplayRules, Ro
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.statistics import HOST_VERSION_RULE, VERSION_RULE
 from cobblestone.policy.credit import credit_new, rac
-from cobblestone.policy.credit.claims import AppStatistics, HostVersionStatistics
+from cobblestone.policy.credit.claims import MAX_TIME, AppStatistics, HostVersionStatistics
 from cobblestone.policy.credit.early_systems import BenchmarkSystem, CountedSystem
 from cobblestone.policy.credit.registry import credit_system
+from cobblestone.policy.credit.steady import MEASURED, STEADY, STEADY_RULE
 
 
 @compiled
@@ -146,6 +148,8 @@ _CODES = {
     "after-assimilation": rows.ASSIGNED,
     "none": rows.NONE,
     "trickle": rows.NONE,
+    STEADY: rows.STEADY,
+    MEASURED: rows.MEASURED,
 }
 _COMBINATIONS = {"mean": rows.MEAN, "minimum": rows.MINIMUM, "drop-extremes": rows.DROP_EXTREMES}
 
@@ -166,6 +170,7 @@ def rules_of(name: str, options: ReplayOptions) -> ReplayRules:
     if code is None:
         raise ConfigError(f"credit system {name!r} has no fast replay; replay it with the policy")
     host_rule = credit_new.DESIGN_HOST_RULE if code == rows.DESIGNED else HOST_VERSION_RULE
+    version_rule = STEADY_RULE if code in (rows.STEADY, rows.MEASURED) else VERSION_RULE
     constants = {
         name.lower(): getattr(module, name)
         for module, names in rows.CONSTANTS.items()
@@ -183,9 +188,9 @@ def rules_of(name: str, options: ReplayOptions) -> ReplayRules:
         host_threshold=host_rule.threshold,
         host_weight=host_rule.weight,
         host_limit=host_rule.limit,
-        version_threshold=VERSION_RULE.threshold,
-        version_weight=VERSION_RULE.weight,
-        version_limit=VERSION_RULE.limit,
+        version_threshold=version_rule.threshold,
+        version_weight=version_rule.weight,
+        version_limit=version_rule.limit,
         **constants,
     )
 
@@ -256,6 +261,7 @@ class _World:
     """Every row that a server would store, and which lines of the log belong to which."""
 
     places: dict[str, Integers]
+    hosts: Integers  #: place of each line's host
     records: Rows
     record_ids: Integers  #: place of the host x number of versions + place of the version
     host_ids: Integers
@@ -279,6 +285,7 @@ def _world(log: JobLog, workunit: Integers, workunits: int) -> _World:
     apps["average"], apps["scale"] = AppStatistics().min_avg_pfc, AppStatistics().flops_scale
     return _World(
         places={"workunit": workunit, "record": record, "version": version, "app": app},
+        hosts=host,
         records=records,
         record_ids=record_ids,
         host_ids=host_ids,
@@ -299,6 +306,8 @@ def _granted(
     columns = {name: _figure(log, name) for name in FIGURES} | world.places
     columns |= {name: _whole(log, name) != 0 for name in _FLAGS}
     columns["outcome"] = _whole(log, "outcome")
+    if rules.system in (rows.STEADY, rows.MEASURED):
+        columns["host_age"], columns["owner_computers"] = _owners(log, start, world.hosts)
     due = float(columns["time"][0]) + rules.scale_interval if log.length else 0.0
     group = 0
     while group < late.size:
@@ -329,6 +338,26 @@ def _granted(
     return claimed, granted, modes
 
 
+def _owners(log: JobLog, start: Integers, host: Integers) -> tuple[Floats, Integers]:
+    """Return how long each line's host has been known, seconds, and how many computers its owner has had by then."""
+    numpy: Any = np  # Any: its types do not follow through arithmetic
+    time, sent = _figure(log, "time"), _figure(log, "sent_time")
+    group: Integers = numpy.repeat(numpy.arange(start.size - 1), numpy.diff(start))
+    _, first = numpy.unique(host, return_index=True)
+    now = time[start[group[first]]]
+    seen: Floats = numpy.where((sent[first] > 0.0) & (sent[first] < now), sent[first], now)
+    age = time - seen[host]
+    user = places(_whole(log, "user_id"))[0]
+    _, at = numpy.unique(user * (int(host.max(initial=0)) + 1) + host, return_index=True)
+    lines = log.length + 1
+    met = numpy.sort(user[at] * lines + at)
+    before: Integers = numpy.searchsorted(met, user * lines)
+    known: Integers = numpy.searchsorted(met, user * lines + start[group + 1]) - before
+    known[_whole(log, "user_id") == 0] = 1
+    ages: Floats = numpy.where(age > 0.0, numpy.minimum(age, MAX_TIME), 0.0)
+    return ages, known
+
+
 def _credited(log: JobLog, name: str, outcome: Integers) -> Integers:
     """Return the owner credited by each line; 0: none."""
     ids = _whole(log, name)
@@ -350,6 +379,18 @@ def _records(world: _World) -> HostRecords:
     )
 
 
+def _run(log: JobLog, rules: ReplayRules) -> tuple[Floats, Floats, Integers, _World]:
+    start, late, workunit, workunits = _grouped(log)
+    world = _world(log, workunit, workunits)
+    return *_granted(log, rules, world, start, late), world
+
+
+def grants(log: JobLog, system: str, options: ReplayOptions) -> tuple[Floats, int]:
+    """Return what each line is granted, as `replay_columns` has it, and the bytes of the rows that were needed."""
+    _, granted, _, world = _run(log, rules_of(system, options))
+    return granted, world.records.nbytes + world.versions.nbytes + world.apps.nbytes
+
+
 def replay_columns(log: JobLog, system: str, options: ReplayOptions) -> Replay:
     """Replay a log under a built-in system; figures are NumPy arrays, equal to the policy's.
 
@@ -359,10 +400,7 @@ def replay_columns(log: JobLog, system: str, options: ReplayOptions) -> Replay:
     outcome = _whole(log, "outcome")
     if (outcome == TRICKLE).any():
         raise ConfigError("the fast replay does not support trickle messages; replay the log with the policy")
-    rules = rules_of(system, options)
-    start, late, workunit, workunits = _grouped(log)
-    world = _world(log, workunit, workunits)
-    claimed, granted, modes = _granted(log, rules, world, start, late)
+    claimed, granted, modes, world = _run(log, rules_of(system, options))
     sent_time, time = _figure(log, "sent_time"), _figure(log, "time")
     found = {
         name: statements(_credited(log, name, outcome), granted, sent_time, time, options)

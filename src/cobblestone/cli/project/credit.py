@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from cobblestone.api_schema.operation import CreditExplanation, LedgerAudit, LedgerEntry
     from cobblestone.cli.output import Output
     from cobblestone.credit_lab.accounting_report import AccountingReport
-    from cobblestone.credit_lab.comparison import SystemFigures
 
 credit_commands = Commands(no_args_is_help=True, help="Explain, check, correct, replay and compare credit.")
 
@@ -168,77 +167,36 @@ def replay(
 
 @credit_commands.command("compare")
 def compare(
-    hosts: Annotated[int, typer.Option(help="Number of computers.")] = 40,
-    jobs: Annotated[int, typer.Option(help="Number of jobs; each is computed by two computers.")] = 1500,
-    cheaters: Annotated[int, typer.Option(help="Number of computers that cheat.")] = 2,
-    estimate_error: Annotated[
-        float, typer.Option(help="Error of the jobs' estimates: standard deviation of the logarithm.")
-    ] = 0.3,
-    seed: Annotated[int, typer.Option(help="Seed; another one gives another population.")] = 1,
+    hosts: Annotated[int, typer.Option(min=40, max=100_000, help="Number of computers.")] = 100,
+    jobs: Annotated[int, typer.Option(min=500, max=10_000_000, help="Number of jobs.")] = 6000,
+    seed: Annotated[int, typer.Option(help="Seed; another one gives other computers and jobs.")] = 1,
+    quorum: Annotated[int, typer.Option(min=1, max=2, help="Results that must agree.")] = 2,
     system: Annotated[
         list[str] | None, typer.Option(help="Credit system; can be repeated. Default: every generation.")
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw a picture: .svg, .png or .pdf.")
+        Path | None, typer.Option(metavar="FILE", help="Draw gains of attackers: .svg, .png or .pdf.")
     ] = None,
     out: OutputOptions = OutputOptions(),
 ) -> None:
-    """Compare credit systems on a synthetic population whose true work is known, with and without cheaters."""
-    from cobblestone.credit_lab.comparison import COMPARED, check_picture, compare, draw_comparison
-    from cobblestone.credit_lab.population import PopulationOptions
-    from cobblestone.server.credit.systems import find_system
+    """Compare credit systems with a small `creditbench`: honest computers, and a few attacks."""
+    from cobblestone.credit_lab.bench.pictures import draw_gains
+    from cobblestone.credit_lab.bench.report import tables
+    from cobblestone.credit_lab.bench.tasks import small_comparison
+    from cobblestone.simulator.report.picture import require_picture
 
-    options = PopulationOptions(
-        hosts=hosts, jobs=jobs, cheaters=cheaters, estimate_error=estimate_error, seed=seed
-    )
-    known = [find_system(name) for name in dict.fromkeys(system or COMPARED)]
     if picture is not None:
-        check_picture(picture)
-    found = compare(known, options, progress=out.say)
+        require_picture(picture)
+    found = small_comparison(system or (), hosts=hosts, jobs=jobs, seed=seed, quorum=quorum, progress=out.say)
     if picture is not None:
-        draw_comparison(found, picture)
+        draw_gains(found, picture)
     if out.for_programs:
-        data = {"population": asdict(options), "systems": [asdict(each) for each in found]}
-        out.show(data, essential=[each.system for each in found])
+        data = {"hosts": hosts, "jobs": jobs, "seed": seed, "quorum": quorum, "results": found}
+        out.show(data, essential=list(dict.fromkeys(each["system"] for each in found)))
         return
-    _show_comparison(out, found)
-
-
-def _show_comparison(shown: Output, found: list[SystemFigures]) -> None:
-    """Print what each system pays, and what cheating gains."""
-    shown.say(
-        "Level: credit / what the unit pays for the true operations.  Spreads (standard "
-        "deviation / mean): of results,\nof results if estimates were exact, of hosts.  Own "
-        "builds and newcomers / all.  Number of results until it has settled."
-    )
-    columns = ["system", "level", "spread", "exact", "hosts", "own", "new", "settled"]
-    rows = [
-        (
-            each.system,
-            *(f"{figure:.3f}" for figure in (each.level, each.spread, each.spread_exact, each.spread_hosts)),
-            *(f"{figure:.3f}" for figure in (each.own_build, each.newcomers)),
-            "never" if each.settled_after is None else str(each.settled_after),
-        )
-        for each in found
-    ]
-    shown.table([], columns, rows, right=columns[1:])
-    cheats = list(found[0].gains)
-    for title, figures in (
-        (
-            "Cheaters: credit per operation / that of the same computers when honest:",
-            [each.gains for each in found],
-        ),
-        (
-            "Other computers: credit per operation beside cheaters / beside honest computers:",
-            [each.harm for each in found],
-        ),
-    ):
-        shown.say(f"\n{title}")
-        rows = [
-            (each.system, *(f"{of_system[cheat]:.3f}" for cheat in cheats))
-            for each, of_system in zip(found, figures, strict=True)
-        ]
-        shown.table([], ["system", *cheats], rows, right=cheats)
+    for table in tables(found)[1:]:
+        out.say(f"\n{table.title}:")
+        out.table([], list(table.columns), table.rows, right=list(table.columns[1:]))
 
 
 @credit_commands.command("accounting")
@@ -261,10 +219,10 @@ def accounting(
     """Simulate an account manager's accounting for 30 days, with honest people and every kind of cheat."""
     from cobblestone.credit_lab.accounting_report import draw_report, report_on
     from cobblestone.credit_lab.accounting_simulation import SimulationPlan, simulate
-    from cobblestone.credit_lab.comparison import check_picture
+    from cobblestone.simulator.report.picture import require_picture
 
     if picture is not None:
-        check_picture(picture)
+        require_picture(picture)
     plan = SimulationPlan(hosts=hosts, cheats=cheats, seed=seed)
     report = report_on(simulate(replace(plan, unvouched=frozenset()) if vouch else plan))
     if picture is not None:
