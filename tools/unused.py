@@ -30,6 +30,7 @@ CALLED_FROM_OUTSIDE = {
     "settings_customise_sources": "pydantic-settings",
     "capture_signals": "uvicorn, overridden",
     "handle_request": "httpx, a transport's",
+    "format_help": "Typer, to show the help of a command",
     "success_rate": "the template of the page of an app",
     "take_steps": "Alembic, which runs the file",
     "compose": "Textual, for the parts of a screen",

@@ -74,7 +74,7 @@ def test_without_work_the_reason_stands_in_the_clients_log(live: Callable[..., L
     project = live()
     client = project.volunteer("alice")
     project.wait(lambda: "No tasks sent" in client.log(), client, seconds=60, what="the reason")
-    assert "no applications at the moment" in client.log() or "no tasks waiting" in client.log()
+    assert "no application to send at the moment" in client.log() or "no tasks waiting" in client.log()
 
 
 def test_a_wrong_account_key_is_a_notice_that_says_what_to_do(live: Callable[..., LiveProject]):

@@ -60,9 +60,20 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print only ids
 @contextmanager
 def open_project(project: str | None, token: str | None) -> Generator[Project]:
     """Connect to the project given by the options."""
-    from cobblestone.sdk.project import connect  # an HTTP client: not for commands that need none
+    from cobblestone.sdk.api.connection import (
+        locate,
+        open_connection,
+    )  # HTTP: not for commands that need none
+    from cobblestone.sdk.project import Project
 
-    with connect(project, token) as connected:
+    target = locate(project, token)
+    if (
+        not target.urls
+    ):  # this process opens the project itself: the server's own words are not for its output
+        from cobblestone.ops.logging import configure_logging
+
+        configure_logging(level="warning")
+    with Project(open_connection(target)) as connected:
         yield connected
 
 

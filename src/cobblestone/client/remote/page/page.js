@@ -94,7 +94,7 @@ function showStatus(found) {
   byId("summary").textContent = found.suspended.cpu ? `Computing is paused. ${found.because.join(" ")}` : tasks.running ? "Computing." : "Nothing to compute at the moment.";
   const figures = [[tasks.running, "running"], [tasks.waiting, "waiting"], [tasks.ready_to_report, "to be reported"],
     [`${found.cpus.allowed} of ${found.cpus.of_computer}`, "CPUs for tasks"]];
-  byId("figures").replaceChildren(...figures.map(([figure, words]) => make("li", {}, make("b", { textContent: figure }), words)));
+  byId("figures").replaceChildren(...figures.map(([figure, words]) => make("li", {}, make("b", { textContent: figure }), ` ${words}`)));
   byId("begin").hidden = found.projects > 0;
   const reasons = [...(found.because.length ? found.because : ["Everything is allowed."]), `Policy: ${found.policy}.`];
   fill("why", reasons.map((text) => make("li", { textContent: text })), "-");
