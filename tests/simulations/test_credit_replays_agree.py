@@ -6,13 +6,13 @@ import random
 from collections.abc import Sequence
 
 import pytest
+from cobblestone.credit_lab.figures import Replay, ReplayOptions
+from cobblestone.credit_lab.replay import replay, replay_fast
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.helpers.job_logs import random_job_log
 
 from cobblestone.credit_lab import vectorised
-from cobblestone.credit_lab.figures import Replay, ReplayOptions
-from cobblestone.credit_lab.replay import replay, replay_fast
 from cobblestone.policy.credit.claims import CreditUnit
 from cobblestone.policy.credit.registry import credit_system, credit_system_names
 

@@ -115,56 +115,6 @@ def systems(common: Common) -> None:
     common.out.table(found, ["name", "what it is"], [(each.name, each.summary) for each in found])
 
 
-@credit_commands.command("replay")
-def replay(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="Job log, .csv or .parquet.")],
-    system: Annotated[str, typer.Option(help="Credit system; see `credit systems`.")] = "steady",
-    unit: Annotated[float, typer.Option(help="Credit per GFLOPS-day.")] = 200.0,
-    host_scale_check: Annotated[
-        bool, typer.Option("--host-scale-check", help="Use only credit scales of proven hosts.")
-    ] = False,
-    per_cpu_second: Annotated[
-        float, typer.Option(min=0, help="Second system: published average for programs that cannot count.")
-    ] = 0.0,
-    median_speed: Annotated[
-        float, typer.Option(min=0, help="For trickle messages: speed if there is no benchmark.")
-    ] = 3.3e9,
-    top_speed: Annotated[float, typer.Option(min=0, help="For trickle messages: highest speed.")] = 3.3e9,
-    grants: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Write the credit of each line to this file.")
-    ] = None,
-    out: OutputOptions = OutputOptions(),
-) -> None:
-    """Show what credit hosts would have got under another system."""
-    from cobblestone.credit_lab.figures import ReplayOptions
-    from cobblestone.credit_lab.joblog import read_job_log
-    from cobblestone.credit_lab.replay import replayed, summary, write_grants
-    from cobblestone.policy.credit.book import TrickleRules
-    from cobblestone.policy.credit.claims import CreditUnit
-    from cobblestone.server.credit.systems import find_system
-
-    known = find_system(system)
-    options = ReplayOptions(
-        unit=CreditUnit(unit),
-        host_scale_check=host_scale_check,
-        credit_per_cpu_second=per_cpu_second,
-        trickles=TrickleRules(median_speed=median_speed, percentile_95_speed=top_speed),
-    )
-    jobs = read_job_log(log, system=known.name)
-    done, slow = replayed(jobs, known, options)
-    if slow:
-        out.warn(f"replayed result by result, which takes longer: {slow}")
-    if grants is not None:
-        write_grants(grants, jobs, done)
-    data = summary(jobs, done)
-    lines = [
-        f"{jobs.length} lines under {system}: {data['granted']!r} credit at {unit:g} per GFLOPS-day.",
-        "host: total, recent average per day",
-        *(f"  {id_}: {whole!r}, {average!r}" for id_, whole, average, _ in done.hosts.rows()),
-    ]
-    out.show(data, lines=lines, essential=[repr(data["granted"])])
-
-
 @credit_commands.command("compare")
 def compare(
     hosts: Annotated[int, typer.Option(min=40, max=100_000, help="Number of computers.")] = 100,

@@ -124,7 +124,7 @@ def list_all(out: OutputOptions = OutputOptions()) -> None:
 
 @creditbench_commands.command("record")
 def record(
-    events: Annotated[Path, typer.Argument(metavar="EVENTS.parquet", help="File for the stream.")],
+    events: Annotated[Path, typer.Argument(metavar="EVENTS", help="File for the stream, .parquet or .csv.")],
     scenario: ScenarioOption = "normal-q2",
     size: SizeOption = "S",
     seed: SeedOption = 1,
@@ -140,8 +140,8 @@ def record(
 
 @creditbench_commands.command("price")
 def price(
-    events: Annotated[Path, typer.Argument(metavar="EVENTS.parquet", help="A recorded stream.")],
-    prices: Annotated[Path, typer.Argument(metavar="PRICES.parquet", help="File for the prices.")],
+    events: Annotated[Path, typer.Argument(metavar="EVENTS", help="A recorded stream.")],
+    prices: Annotated[Path, typer.Argument(metavar="PRICES", help="File for the prices, .parquet or .csv.")],
     system: Annotated[str, typer.Option(help="Credit system, or FILE.py:Class.")] = "steady",
     strict: StrictOption = False,
 ) -> None:
@@ -151,8 +151,7 @@ def price(
 
     contender = find_contender(system)
     tape, problems = read_stream(events, strict=strict)
-    watcher = contender.watcher(tape.quorum, tape.accounts.tolist(), 1, early_exits=False, strict=strict)
-    pay = contender.pay(tape, None) if watcher is None else watch(tape, watcher)
+    pay = watch(tape, contender.watcher(tape.quorum, tape.accounts.tolist(), 1, strict=strict))
     write_prices(tape, pay, prices)
     for problem in (*problems, *pay.problems):
         typer.echo(problem, err=True)
@@ -161,7 +160,7 @@ def price(
 
 @creditbench_commands.command("score")
 def score(
-    prices: Annotated[Path, typer.Argument(metavar="PRICES.parquet", help="Prices for a recorded stream.")],
+    prices: Annotated[Path, typer.Argument(metavar="PRICES", help="Prices for a recorded stream.")],
     scenario: ScenarioOption = "normal-q2",
     size: SizeOption = "S",
     seed: SeedOption = 1,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from operator import attrgetter
-from typing import Any
+from dataclasses import dataclass
 
 HONEST, ABORT, ERROR, TIMEOUT = range(4)
 """Kinds of refusal; `HONEST`: the job is computed."""
@@ -39,25 +37,10 @@ class Act:
     benchmark: float = 1.0  #: factor of the benchmark
     counts: float = 1.0  #: factor of the counted operations
     threads: float = 1.0  #: factor of the processors that it says the job used
-    run_time: float = -1.0  #: reported as it is, also NaN, unless it is -1
+    run_time: float | None = None  #: reported as it is, also NaN
     benchmark_failed: bool = False  #: reports a speed of exactly 1e9
     forged: bool = False  #: the output is invented; accomplices invent the same
     copied: bool = False  #: the right output of an accomplice
-
-
-def as_row(act: Act, group: int) -> tuple[Any, ...]:  # Any: one value per field of `ACT`
-    """Return an act as the loop reads it; ``group`` is the answer that accomplices agree on."""
-    return (HONEST, *_figures(act), group)
-
-
-_figures = attrgetter(*(each.name for each in fields(Act)))
-
-ACT = [
-    ("refusal", "i8"),
-    *((each.name, "?" if each.type == "bool" else "f8") for each in fields(Act)),
-    ("group", "i8"),
-]
-"""The columns of `as_row`."""
 
 
 def truthful(seen: Seen, act: Act, strength: float) -> None:

@@ -13,9 +13,8 @@ from typing import Any
 
 from cobblestone.credit_lab.bench.bootstrap import ratio_interval
 from cobblestone.credit_lab.bench.worlds import DAYS, World
-from cobblestone.credit_lab.joblog import ERROR
 from cobblestone.credit_lab.systems.pay import Pay
-from cobblestone.credit_lab.systems.tape import GPU, START, Table, Tape
+from cobblestone.credit_lab.systems.tape import ERROR, GPU, START, Table, Tape
 from cobblestone.policy.credit.claims import DEPLOYED
 
 np: Any = import_module("numpy")  # Any: its types do not follow through arithmetic

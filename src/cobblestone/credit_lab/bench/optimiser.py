@@ -93,11 +93,11 @@ def look_for_attack(
 
 
 def _base(search: Search, world: World, seed: int) -> Any:
-    return baseline(play(world, None, seed, find_contender(search.system)))
+    return baseline(play(world, None, seed, [find_contender(search.system)])[0])
 
 
 def _gain(search: Search, world: World, seed: int, numbers: Any, base: Any) -> float:
     """Return the gain; one who computes nothing right gains nothing."""
-    scene = play(world, searched(numbers), seed, find_contender(search.system))
+    scene = play(world, searched(numbers), seed, [find_contender(search.system)])[0]
     gain = attack_figures(scene, base, generator(seed, "bootstrap"))["gain"]
     return gain if math.isfinite(gain) else 0.0

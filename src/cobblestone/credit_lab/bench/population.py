@@ -8,10 +8,9 @@ from importlib import import_module
 from typing import Any
 
 from cobblestone.credit_lab.attacks.acts import Attack
-from cobblestone.credit_lab.bench.loop import HOST
 from cobblestone.credit_lab.bench.streams import generator
 from cobblestone.credit_lab.bench.worlds import DAYS, World
-from cobblestone.credit_lab.systems.tape import FAST, GPU, JOB, OWN_BUILD, PLAIN, START, Table
+from cobblestone.credit_lab.systems.tape import FAST, GPU, JOB, OWN_BUILD, PLAIN, START, Table, columns_of
 
 np: Any = import_module("numpy")  # Any: its types do not follow through arithmetic
 
@@ -28,6 +27,39 @@ STEADY_SHARE = 0.25
 """The first so many computers are there all the time and in order: attackers are taken from them."""
 
 Array = Any  # Any: NumPy's types do not follow through arithmetic
+
+
+@dataclass(slots=True)
+class Host:
+    """A computer, and what the server's record of its identity would say."""
+
+    speed: float  #: true operations per second
+    peak: float  #: of the devices that the job uses
+    benchmark: float  #: of one processor
+    noise: float  #: standard deviation of the logarithm of run times
+    wrong: float  #: share of its results that are wrong
+    fails: float  #: share of its jobs that crash
+    wait: float  #: seconds until a result is reported / its run time
+    begins: float
+    ends: float
+    switches: float  #: Unix seconds: takes up the release
+    busy: float  #: processors that the program really keeps busy
+    person: int
+    group: int  #: of accomplices; 0: honest
+    threads: int
+    kind: int
+    fast: bool  #: among the faster half
+    place: int
+    identity: int
+    results: int  #: of the identity: judged, refused, …
+    refused: int
+    trusted: int
+    since_pass: int
+    passes: int
+    caught: int
+
+
+HOST = columns_of(Host)
 
 
 def computers(world: World, seed: int) -> Table:
@@ -64,7 +96,7 @@ def computers(world: World, seed: int) -> Table:
         taken = START + 86400.0 * DAYS * (0.5 + 0.05 * rng.random(n))
         hosts["switches"] = np.where(np.isin(hosts["kind"], (PLAIN, FAST)), taken, math.inf)
     hosts["fast"] = hosts["speed"] > np.median(hosts["speed"])
-    hosts["identity"] = np.arange(1, n + 1)
+    hosts["place"], hosts["identity"] = np.arange(n), np.arange(1, n + 1)
     hosts["person"] = np.where(first | (rng.random(n) < 0.8), np.arange(n), rng.integers(0, n, n))
     return hosts
 
@@ -95,32 +127,22 @@ def enlist(hosts: Table, attack: Attack | None, seed: int) -> Table:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
-    """Which computers work for which project (counted from 1), and how often they ask."""
+def membership(hosts: Table, world: World, seed: int) -> dict[int, tuple[list[int], list[float]]]:
+    """Return the computers of each project (counted from 1), and how often they ask, summed up.
 
-    starts: Array
-    members: Array
-    cumulative: Array
-
-
-def membership(hosts: Table, world: World, seed: int) -> Membership:
-    """Return who works for whom: everybody for one project, or each for one to four of several."""
+    Everybody works for one project, or each for one to four of several.
+    """
     rng = generator(seed, "membership")
     weight = np.sqrt(hosts["speed"])
-    starts, members, cumulative = [0, 0], list[Array](), list[Array]()
     joins = rng.random((world.projects, hosts.size)) < 2.5 / world.projects
+    found: dict[int, tuple[list[int], list[float]]] = {}
     for project in range(world.projects):
         mine = np.flatnonzero(joins[project] | (world.projects == 1))
         devices = _devices(world, project)
         if devices:
             mine = mine[(hosts["kind"][mine] == GPU) == (devices == "gpu")]
-        members.append(mine)
-        cumulative.append(np.cumsum(weight[mine]))
-        starts.append(starts[-1] + mine.size)
-    return Membership(
-        np.array(starts, dtype=np.int64), np.concatenate(members).astype(np.int64), np.concatenate(cumulative)
-    )
+        found[project + 1] = mine.tolist(), np.cumsum(weight[mine]).tolist()
+    return found
 
 
 def _devices(world: World, project: int) -> str:
@@ -158,4 +180,5 @@ def work(world: World, seed: int) -> Table:
     jobs["fixed"] = world.fixed
     if world.route != "tag":
         jobs["stratum"] = -1
+    jobs["number"] = np.arange(n)
     return jobs

@@ -1,178 +1,313 @@
-"""One run: a world, perhaps with an attack, and who checks results."""
+"""One run of a world: jobs find computers, results come back, are compared and judged; attackers and systems take part.
+
+Random numbers are functions of a key, the job and the computer, not of an order: whoever else is there, the same computer
+takes as long for the same job.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import time
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from cobblestone.credit_lab.attacks.acts import ACT, HONEST, Act, Attack, Seen, as_row, never
-from cobblestone.credit_lab.bench import loop
-from cobblestone.credit_lab.bench.population import computers, enlist, membership, work
+from cobblestone.credit_lab.attacks.acts import HONEST, Act, Attack, Seen, never
+from cobblestone.credit_lab.bench.population import Host, computers, enlist, membership, work
 from cobblestone.credit_lab.bench.streams import stream_key
 from cobblestone.credit_lab.bench.worlds import World
-from cobblestone.credit_lab.systems.chance import draw
+from cobblestone.credit_lab.systems.chance import normal, uniform
+from cobblestone.credit_lab.systems.find import LATE, OWN, VISIBLE
 from cobblestone.credit_lab.systems.pay import Watcher
-from cobblestone.credit_lab.systems.tape import RESULT, Tape
-from cobblestone.policy.dispatch.limits import SPOT_CHECK_FACTOR
+from cobblestone.credit_lab.systems.tape import (
+    AT_A_TIME,
+    DELAY_BOUND,
+    ERROR,
+    GPU,
+    INVALID,
+    OWN_BUILD,
+    RESULT,
+    VALID,
+    Job,
+    Result,
+    Table,
+    Tape,
+    objects_of,
+    table_of,
+)
+from cobblestone.policy.dispatch.limits import SPOT_CHECK_FACTOR, spot_check_probability
 
-_STREAMS = ("pick", "noise", "fail", "wrong", "burst", "jump", "check")
-_RECORD = ("results", "refused", "trusted", "since_pass", "passes", "caught")
+NONE = ""
+"""Nobody checks results of a quorum of one; other kinds are those of `systems.find`."""
+
+MOST_REPLICAS = 12
+MOST_DRAWS = 400
+BURST_DAYS, BURST_FACTOR = 0.02, 10.0
+CLOCK_JUMPS = 1e-4
 
 
 @dataclass(slots=True)
-class Owner:
-    """The owner of an attacking computer."""
+class _Course:
+    """How far a job has come."""
 
-    seen: Seen = field(default_factory=Seen)
-    act: Act = field(default_factory=Act)
+    wanted: int
+    agreeing: int
+    drawn: int = 0
+    trusted: bool = False  #: only trusted computers get it now
+    refusals: list[Result] = field(default_factory=list[Result])
+    assigned: list[Host] = field(default_factory=list[Host])
+    reports: list[Result] = field(default_factory=list[Result])
+
+    @property
+    def open(self) -> bool:
+        """Return whether one more computer may be asked."""
+        return self.drawn < MOST_DRAWS and len(self.assigned) < MOST_REPLICAS
 
 
 class Run:
-    """A run that has not ended; ``checks`` is one of the kinds in `loop`."""
+    """A run that has not ended; ``checks`` is one of the kinds above."""
 
-    watcher: Watcher
-
-    def __init__(
-        self, world: World, seed: int, *, attack: Attack | None = None, checks: int = loop.NONE
-    ) -> None:
+    def __init__(self, world: World, seed: int, *, attack: Attack | None = None, checks: str = NONE) -> None:
         """Draw the population and its work."""
-        self.world, self._attack = world, attack or Attack(name="", about="")
+        self.world, self.checks = world, checks
+        self._attack = attack or Attack(name="", about="")
+        self._asks = self._attack.refuse is not never or self._attack.renew is not never or self._attack.meets
         honest = computers(world, seed)
-        self.hosts = enlist(honest, attack, seed)
+        self.hosts: Table = enlist(honest, attack, seed)
         self.jobs = work(world, seed)
-        self.member = membership(honest, world, seed)
-        self.rules = loop.Rules(
-            quorum=world.quorum,
-            checks=checks,
-            check_factor=SPOT_CHECK_FACTOR,
-            asks=attack is not None
-            and (attack.refuse is not never or attack.renew is not never or attack.meets),
-            pause=False,
-            release=world.release,
-            route={"": 0, "tag": 1, "speed": 2}[world.route],
-            **{name: np.uint64(stream_key(seed, name)) for name in _STREAMS},
-        )
-        self.draws = np.uint64(stream_key(seed, "attackers"))
-        self.state = np.zeros(loop.STATE_SIZE, dtype=np.int64)
-        self.act = np.zeros(1, dtype=ACT)
-        self.scratch = np.zeros(loop.MOST_REPLICAS, dtype=RESULT)
-        capacity = int(world.jobs * (world.quorum + 0.2)) + 2 * loop.MOST_DRAWS
-        self.rows = np.zeros(capacity, dtype=RESULT)
+        self._known: list[Host] = list(objects_of(self.hosts, Host))
+        self._member = membership(honest, world, seed)
         #: account of each identity; 0 is not one
-        self.accounts: list[int] = [0, *(int(person) + 1 for person in self.hosts["person"])]
-        self.owners: dict[int, Owner] = {}
-        fields: Any = loop.HOST.fields
-        #: the counts of `_RECORD`, which stand side by side in a row, by computer
-        self.record = np.ndarray(
-            (self.hosts.size, len(_RECORD)),
-            dtype=np.int64,
-            buffer=self.hosts,
-            offset=fields[_RECORD[0]][1],
-            strides=(loop.HOST.itemsize, 8),
+        self.accounts: list[int] = [0, *(host.person + 1 for host in self._known)]
+        names = ("pick", "noise", "fail", "wrong", "burst", "jump", "check", "attackers")
+        self._keys = {name: stream_key(seed, name) for name in names}
+
+    def finish(self, watchers: Sequence[Watcher] = ()) -> Tape:
+        """Run to the end.  All watchers see it; the first decides about checks, if the system does."""
+        tables: list[Table] = []
+        rows: list[Result] = []
+        for number, job in enumerate(objects_of(self.jobs, Job)):
+            results = self._results(number, job, watchers)
+            rows += results
+            for watcher in watchers if results else ():
+                began = time.perf_counter()
+                watcher.decided(results, job)
+                watcher.seconds += time.perf_counter() - began
+            if len(rows) > AT_A_TIME:
+                tables.append(table_of(rows, RESULT))
+                rows.clear()
+        table = np.concatenate([*tables, table_of(rows, RESULT)])
+        return Tape(jobs=self.jobs, results=table, accounts=np.array(self.accounts), quorum=self.world.quorum)
+
+    def _results(self, number: int, job: Job, watchers: Sequence[Watcher]) -> list[Result]:
+        """Return what comes of a job; those that were refused come first."""
+        course = _Course(self.world.quorum, self.world.quorum)
+        while True:
+            self._assign(course, number, job)
+            if len(course.assigned) < self.world.quorum:  # nobody takes it: the job is given up
+                return course.refusals
+            for host in course.assigned[len(course.reports) :]:
+                course.reports.append(self._reported(course, number, job, host))
+            if course.open and self._checked(course, number, job, watchers):
+                continue
+            right = self._right(course)
+            if right is not None or not course.open:
+                return [*course.refusals, *self._judged(course, right)]
+            course.wanted = len(course.assigned) + 1
+
+    # ------------------------------------------------------------------------------------- assignment
+
+    def _assign(self, course: _Course, number: int, job: Job) -> None:
+        """Find computers until there are as many as wanted, or none are left."""
+        mate: Host | None = None
+        while len(course.assigned) < course.wanted:
+            host, mate = mate, None
+            if host is None:
+                if course.drawn >= MOST_DRAWS:
+                    return
+                host = self._candidate(number, course.drawn, job.app)
+                course.drawn += 1
+            if not self._suits(job, host, course.assigned):
+                continue
+            # while hardly anybody is trusted yet, others may check
+            if course.trusted and host.trusted < SPOT_CHECK_FACTOR and course.drawn < MOST_DRAWS // 4:
+                continue
+            if host.group and self._asks:
+                refusal = self._asked(host, number, job, first=not course.assigned)
+                if self._attack.meets and refusal == HONEST and not course.assigned:
+                    mate = next(
+                        (one for one in self._known if one.group == host.group and one is not host), None
+                    )
+            else:
+                refusal = 2 if uniform(self._keys["fail"], number, host.place) < host.fails else 0
+            if refusal:
+                course.refusals.append(self._refused(host, number, job, refusal))
+                continue
+            visible = self.checks == VISIBLE and self.world.quorum == 1 and not course.assigned
+            if visible and self._spot_checked(number, host):
+                course.wanted = course.agreeing = 2
+            course.assigned.append(host)
+
+    def _candidate(self, number: int, n: int, app: int) -> Host:
+        """Return the computer that asks as the ``n``th for a job: those that work more ask more often."""
+        members, cumulative = self._member[app]
+        at = uniform(self._keys["pick"], number, n) * cumulative[-1]
+        return self._known[members[bisect_left(cumulative, at)]]
+
+    def _suits(self, job: Job, host: Host, assigned: Sequence[Host]) -> bool:
+        """Return whether a computer may get a job: it is there, its owner has no other replica, and the job is routed to it."""
+        if not host.begins <= job.time < host.ends or any(one.person == host.person for one in assigned):
+            return False
+        if self.world.route == "tag" and not job.crossed:
+            return (job.stratum == 1) == (host.kind == GPU)
+        return self.world.route != "speed" or (job.length > 1.0) == host.fast
+
+    def _spot_checked(self, number: int, host: Host) -> bool:
+        return uniform(self._keys["check"], number, host.place) < spot_check_probability(host.passes)
+
+    def _refused(self, host: Host, number: int, job: Job, kind: int) -> Result:
+        """Return a result that crashed, was aborted or did not come back."""
+        host.refused += 1
+        result = self._bare(host, number, job, released=False)
+        result.sent, result.elapsed, result.cpu = job.time - 7200.0, 60.0, 60.0
+        result.refusal, result.outcome = kind, ERROR
+        return result
+
+    # ---------------------------------------------------------------------------------------- reports
+
+    @staticmethod
+    def _bare(host: Host, number: int, job: Job, *, released: bool) -> Result:
+        own = host.kind == OWN_BUILD
+        return Result(
+            job=number,
+            host=host.place,
+            identity=host.identity,
+            version=job.app * 1_000_000 + 2 if own else job.app * 10 + host.kind + (5 if released else 0),
+            kind=host.kind,
+            threads=host.threads,
+            time=job.time,
+            peak=host.peak,
+            benchmark=host.benchmark,
         )
 
-    def finish(self, watcher: Watcher | None = None) -> Tape:
-        """Run to the end, with a system that decides about checks, or with none."""
-        if watcher is not None:
-            self.watcher = watcher
-            self.rules = self.rules._replace(checks=loop.OWN, pause=True)
-        answers: dict[int, Callable[[], None]] = {
-            loop.ASK: self._ask,
-            loop.REPORT: self._report,
-            loop.CHECK: self._check,
-            loop.DECIDED: self._tell,
-            loop.FULL: self.grow,
-        }
-        while (why := self.advance()) != loop.DONE:
-            answers[why]()
-        rows = self.rows[: self.state[loop.FILLED]]
-        return Tape(jobs=self.jobs, results=rows, accounts=np.array(self.accounts), quorum=self.world.quorum)
+    def _reported(self, course: _Course, number: int, job: Job, host: Host) -> Result:
+        """Return what a computer reports, truthfully or not."""
+        released = job.time >= host.switches
+        keys, place = self._keys, host.place
+        speed = host.speed * (self.world.release if released else 1.0)
+        result = self._bare(host, number, job, released=released)
+        result.work = speed * job.fixed if job.fixed > 0.0 else job.work
+        spent = result.work / speed
+        result.elapsed = spent * math.exp(host.noise * normal(keys["noise"], number, place))
+        if uniform(keys["jump"], number, place) < CLOCK_JUMPS:
+            result.elapsed *= 100.0
+        result.sent = job.time - min(DELAY_BOUND, spent * host.wait + 3600.0)
+        result.cpu = result.elapsed * host.busy * (0.15 if host.kind == GPU else 0.97)
+        result.counted = 0.9 * result.work
+        burst = uniform(keys["burst"], int(job.time // 86400.0), place) < BURST_DAYS
+        if uniform(keys["wrong"], number, place) < host.wrong * (BURST_FACTOR if burst else 1.0):
+            result.answer = -(place + 1)
+        if host.group:
+            _falsify(self._act(course, host, number, job), result, host.group)
+        return result
 
-    def advance(self) -> int:
-        """Go on until somebody has to decide something; return what."""
-        member = self.member
-        return loop.advance(
-            self.rules, self.state, self.hosts, self.jobs, member.starts, member.members, member.cumulative,
-            self.act, self.scratch, self.rows,
-        )  # fmt: skip
+    def _checked(self, course: _Course, number: int, job: Job, watchers: Sequence[Watcher]) -> bool:
+        """Return whether a check is wanted of what was reported."""
+        if self.checks == OWN:
+            began = time.perf_counter()
+            more = watchers[0].wants(course.reports, job)
+            watchers[0].seconds += time.perf_counter() - began
+            if more <= 0:
+                return False
+            course.wanted = min(MOST_REPLICAS, len(course.reports) + more)
+            course.agreeing = max(course.agreeing, min(3, len(course.reports) + more))
+            course.trusted = True
+            return True
+        if self.checks == LATE and course.agreeing == 1 and self._spot_checked(number, course.assigned[0]):
+            course.wanted = course.agreeing = 2
+            return True
+        return False
 
-    def grow(self) -> None:
-        """Make room for more rows."""
-        more = np.zeros(self.rows.size // 4 + 2 * loop.MOST_DRAWS, dtype=RESULT)
-        self.rows = np.concatenate([self.rows, more])
+    # --------------------------------------------------------------------------------------- verdicts
 
-    def renewed(self) -> None:
-        """Make room for a new identity."""
+    @staticmethod
+    def _right(course: _Course) -> int | None:
+        """Return the first answer that enough results agree on."""
+        answers = [report.answer for report in course.reports]
+        return next((answer for answer in answers if answers.count(answer) >= course.agreeing), None)
+
+    def _judged(self, course: _Course, right: int | None) -> list[Result]:
+        """Give the reports of a job their verdicts, and bring the records of their computers up to date."""
+        replicated = len(course.reports) > 1
+        for place, (report, host) in enumerate(zip(course.reports, course.assigned, strict=True)):
+            report.check = place >= self.world.quorum
+            host.results += 1
+            if report.answer != right:
+                report.outcome = INVALID
+                host.trusted = host.passes = 0
+                host.caught += 1
+                continue
+            report.outcome = VALID
+            host.trusted += 1
+            host.since_pass = 0 if replicated else host.since_pass + 1
+            host.passes += replicated
+        return course.reports
 
     # -------------------------------------------------------------------------------------- attackers
 
-    def _owner(self) -> tuple[Any, Owner, Attack]:  # Any: a row of NumPy
-        state, place = self.state, int(self.state[loop.PENDING])
-        host = self.hosts[place]
-        owner = self.owners.get(place)
-        if owner is None:
-            owner = self.owners[place] = Owner()
-        seen, number = owner.seen, int(state[loop.JOB_NO])
-        job = self.jobs[number]
-        seen.job, seen.time, seen.length = number, float(job["time"]), float(job["length"])
-        seen.draw = draw(self.draws, number, place)
-        seen.results, seen.refused, seen.trusted, seen.since_pass, seen.passes, seen.caught = self.record[
-            place
-        ].tolist()
-        return host, owner, self._attack
+    def _seen(self, host: Host, number: int, job: Job, *, first: bool) -> Seen:
+        return Seen(
+            job=number,
+            time=job.time,
+            length=job.length,
+            first=first,
+            results=host.results,
+            refused=host.refused,
+            trusted=host.trusted,
+            since_pass=host.since_pass,
+            passes=host.passes,
+            caught=host.caught,
+            draw=uniform(self._keys["attackers"], number, host.place),
+        )
 
-    def _ask(self) -> None:
-        host, owner, attack = self._owner()
-        seen = owner.seen
-        seen.alone, seen.first, seen.accomplices = False, bool(self.state[loop.ASSIGNED] == 0), 0
+    def _asked(self, host: Host, number: int, job: Job, *, first: bool) -> int:
+        """Return the kind of refusal of an attacker that is given a job; it may begin as somebody else before."""
+        attack, seen = self._attack, self._seen(host, number, job, first=first)
         if attack.renew(seen, attack.strength):
-            host["identity"] = len(self.accounts)
+            host.identity = len(self.accounts)
             self.accounts.append(len(self.accounts) + self.world.hosts)  # nobody has this account
-            self.renewed()
-            for name in _RECORD:
-                host[name] = 0
-                setattr(seen, name, 0)
-        self.act["refusal"] = attack.refuse(seen, attack.strength)
-        if attack.meets and self.act["refusal"][0] == HONEST and seen.first:
-            self.state[loop.MATE] = self._mate(int(self.state[loop.PENDING]))
-        self.state[loop.ANSWERED] = 1
+            host.results = host.refused = host.trusted = host.since_pass = host.passes = host.caught = 0
+            seen = self._seen(host, number, job, first=first)
+        return attack.refuse(seen, attack.strength)
 
-    def _mate(self, place: int) -> int:
-        mates = np.flatnonzero(self.hosts["group"] == self.hosts["group"][place])
-        others = mates[mates != place]
-        return int(others[0]) if others.size else -1
+    def _act(self, course: _Course, host: Host, number: int, job: Job) -> Act:
+        seen = self._seen(host, number, job, first=not course.reports)
+        seen.accomplices = sum(one.group == host.group for one in course.assigned) - 1
+        seen.alone = len(course.assigned) == 1 and self.checks == VISIBLE
+        act = Act()
+        self._attack.report(seen, act, self._attack.strength)
+        return act
 
-    def _report(self) -> None:
-        host, owner, attack = self._owner()
-        seen, state = owner.seen, self.state
-        assigned = int(state[loop.ASSIGNED])
-        group = int(host["group"])
-        seen.accomplices = -1
-        for place in self.scratch["host"][:assigned].tolist():
-            seen.accomplices += int(self.hosts["group"][place]) == group
-        seen.alone = assigned == 1 and self.rules.checks == loop.VISIBLE
-        seen.first = bool(state[loop.REPORTED] == 0)
-        owner.act = Act()
-        attack.report(seen, owner.act, attack.strength)
-        self.act[0] = as_row(owner.act, group)
-        state[loop.ANSWERED] = 1
 
-    # ------------------------------------------------------------------------------------- the system
-
-    def _check(self) -> None:
-        state, number = self.state, int(self.state[loop.JOB_NO])
-        reported = int(state[loop.REPORTED])
-        more = self.watcher.wants(self.scratch[:reported], self.jobs[number])
-        if more > 0:
-            state[loop.WANTED] = min(loop.MOST_REPLICAS, reported + more)
-            state[loop.AGREEING] = max(state[loop.AGREEING], min(3, reported + more))
-            state[loop.TRUSTED] = 1
-        state[loop.ANSWERED] = 1
-
-    def _tell(self) -> None:
-        state = self.state
-        number = int(state[loop.JOB_NO]) - 1
-        self.watcher.decided(self.rows[state[loop.FIRST] : state[loop.FILLED]], self.jobs[number])
+def _falsify(act: Act, result: Result, group: int) -> None:
+    """Change a truthful report to what an attacker reports; accomplices forge the same."""
+    result.elapsed *= act.time
+    result.cpu *= act.time
+    result.sent = min(
+        result.sent, result.time - min(result.elapsed, DELAY_BOUND)
+    )  # it holds the job that long
+    result.peak *= act.peak
+    result.benchmark *= act.benchmark
+    result.counted *= act.counts
+    if act.threads != 1.0 and result.kind != GPU:
+        result.peak *= act.threads
+        result.cpu *= act.threads
+        result.threads = int(result.threads * act.threads)
+    if act.benchmark_failed:
+        result.peak = result.benchmark = 1e9
+    if act.run_time is not None:
+        result.elapsed = result.cpu = act.run_time
+    if act.forged or act.copied:
+        result.work, result.answer = 0.0, group if act.forged else 0

@@ -1,10 +1,10 @@
-"""Recorded streams: anybody's system, in any language, reads events from a Parquet file and writes prices to another.
+"""Recorded streams: anybody's system, in any language, reads events from a file and writes prices to another.
 
-Columns of a stream, in the order of time; what does not belong to an event is 0 (figures: not a number):
+Both are Parquet files, or CSV.  Columns of a stream, in the order of time; what does not belong to an event is 0:
 
 ================  ==============================================================================================
 time              Unix seconds
-event             issue, report, refuse, verdict, release
+event             release, issue, report, refuse, verdict
 job, host         numbers; a host is an identity of a computer
 app, version      numbers, with issue and release
 stratum           tag by which the scheduler routes, -1: none; with issue
@@ -14,7 +14,7 @@ estimate          operations; with issue
 run_time, cpu_time, peak, benchmark, ncpus, counted, progress, sent, gpu, own_build
                   with report: seconds, seconds, operations per second of the devices used, and of one processor, processors
                   used, operations counted by the program, attested share of the work, when it was sent, flags
-refusal           with refuse: 1 abort, 2 error, 3 time-out
+kind              with refuse: 1 abort, 2 error, 3 time-out
 valid             with verdict: 1 or 0
 ================  ==============================================================================================
 
@@ -24,37 +24,42 @@ Prices: ``job``, ``host``, ``price`` and, if it was not final at once, ``final_t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from cobblestone.credit_lab.joblog import ERROR, INVALID, VALID
-from cobblestone.credit_lab.systems.events import Desk
-from cobblestone.credit_lab.systems.pay import Pay, Watcher
-from cobblestone.credit_lab.systems.tape import GPU, JOB, OWN_BUILD, PLAIN, RESULT, Tape
+import numpy as np
+
+from cobblestone.credit_lab.systems.events import (
+    Issue,
+    Problems,
+    Refuse,
+    Release,
+    Report,
+    events_of,
+    is_amount,
+)
+from cobblestone.credit_lab.systems.pay import Pay, Watcher, at_once
+from cobblestone.credit_lab.systems.tape import (
+    ERROR,
+    GPU,
+    INVALID,
+    JOB,
+    OWN_BUILD,
+    PLAIN,
+    RESULT,
+    VALID,
+    Job,
+    Result,
+    Tape,
+    table_of,
+)
 from cobblestone.domain.errors import ConfigError
 
-np: Any = import_module("numpy")  # Any: its types do not follow through arithmetic
-
-KINDS = ("issue", "report", "refuse", "verdict", "release")
-ISSUE, REPORT, REFUSE, VERDICT, RELEASE = range(len(KINDS))
-_WHOLE = (
-    "job",
-    "host",
-    "app",
-    "version",
-    "stratum",
-    "account",
-    "quorum",
-    "ncpus",
-    "gpu",
-    "own_build",
-    "refusal",
-    "valid",
-)
-_FIGURES = ("time", "estimate", "run_time", "cpu_time", "peak", "benchmark", "counted", "progress", "sent")
+COLUMNS = tuple(dict.fromkeys(("time", "event", *Issue._fields, *Report._fields, *Refuse._fields, "valid")))
+_WHOLE = {"job", "host", "app", "version", "stratum", "account", "quorum", "ncpus", "kind"}
+_FLAGS = {"gpu", "own_build", "valid"}
 _REPORTED = {
     "run_time": "elapsed",
     "cpu_time": "cpu",
@@ -64,7 +69,7 @@ _REPORTED = {
     "ncpus": "threads",
     "sent": "sent",
 }
-JOBS_AT_A_TIME = 100_000
+_AT_A_TIME = 100_000
 
 
 def write_stream(tape: Tape, path: Path) -> int:
@@ -74,135 +79,147 @@ def write_stream(tape: Tape, path: Path) -> int:
         ConfigError: the file cannot be written.
     """
     arrow: Any = import_module("pyarrow")  # Any: PyArrow has no types
-    parquet: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
-    rows, count = tape.results, 0
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(rows["job"])) + 1, [rows.size]])
-    seen: set[int] = set()
-    try:
-        writer = None
-        for first in range(0, starts.size - 1, JOBS_AT_A_TIME):
-            last = min(first + JOBS_AT_A_TIME, starts.size - 1)
-            columns = _events(tape, starts[first : last + 1], seen)
-            columns["event"] = arrow.DictionaryArray.from_arrays(
-                columns["event"].astype(np.int8), list(KINDS)
-            )
-            table = arrow.table(columns)
-            writer = writer or parquet.ParquetWriter(path, table.schema)
-            writer.write_table(table)
-            count += table.num_rows
-        if writer is not None:
-            writer.close()
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error}") from error
+    kinds = {"event": arrow.string(), **dict.fromkeys(_FLAGS, arrow.bool_())}
+    kinds |= dict.fromkeys(_WHOLE, arrow.int64())
+    schema = arrow.schema([(name, kinds.get(name, arrow.float64())) for name in COLUMNS])
+    none = [0 if name in _WHOLE else name not in _FLAGS and 0.0 for name in COLUMNS]
+    count = 0
+    with _writer(path, schema) as writer:
+        lines = list[list[Any]]()  # Any: plain values
+
+        def flush() -> None:
+            columns = list(map(list, zip(*lines, strict=True))) or [[] for _ in COLUMNS]
+            writer.write_table(arrow.table(columns, schema=schema))
+            lines.clear()
+
+        for name, values in _events(tape):
+            line = none.copy()
+            for column, value in values.items():
+                line[_PLACES[column]] = value
+            line[_PLACES["event"]] = name
+            lines.append(line)
+            count += 1
+            if len(lines) >= _AT_A_TIME:
+                flush()
+        flush()
     return count
 
 
-def _events(tape: Tape, starts: Any, seen: set[int]) -> dict[str, Any]:  # Any: arrays of NumPy
-    """Return the columns of the events of some jobs: each result is issued and reported, then the verdicts follow."""
-    rows = tape.results[starts[0] : starts[-1]]
-    jobs = tape.jobs[rows["job"]]
-    length: Any = np.diff(starts)
-    lost = rows["outcome"] == ERROR
-    job_of: Any = np.repeat(np.arange(length.size), length)
-    judged = np.bincount(job_of, weights=~lost, minlength=length.size).astype(np.int64)
-    begin = np.concatenate([[0], np.cumsum(2 * length + judged)])
-    rank: Any = np.arange(rows.size) - np.repeat(starts[:-1] - starts[0], length)
-    issue = begin[job_of] + 2 * rank
-    before = np.cumsum(~lost) - ~lost
-    verdict = (
-        begin[job_of] + 2 * length[job_of] + before - np.repeat(before[starts[:-1] - starts[0]], length)
-    )[~lost]
-    n = int(begin[-1])
-    columns: dict[str, Any] = {name: np.zeros(n, dtype=np.int64) for name in (*_WHOLE, "event")}
-    columns |= {name: np.full(n, math.nan) for name in _FIGURES}
-    for place in (issue, issue + 1):
-        columns["time"][place], columns["job"][place], columns["host"][place] = (
-            rows["time"],
-            rows["job"],
-            rows["identity"],
-        )
-    for name in ("app", "stratum", "estimate"):
-        columns[name][issue] = jobs[name]
-    columns["version"][issue], columns["quorum"][issue] = rows["version"], tape.quorum
-    columns["account"][issue] = tape.accounts[rows["identity"]]
-    columns["event"][issue + 1] = np.where(lost, REFUSE, REPORT)
-    columns["refusal"][issue + 1] = np.where(lost, rows["refusal"], 0)
-    told, good = (issue + 1)[~lost], rows[~lost]
-    for name, field in _REPORTED.items():
-        columns[name][told] = good[field]
-    columns["progress"][told] = 1.0
-    columns["gpu"][told], columns["own_build"][told] = good["kind"] == GPU, good["kind"] == OWN_BUILD
-    columns["event"][verdict], columns["valid"][verdict] = VERDICT, good["outcome"] == VALID
-    for name, values in (("time", good["time"]), ("job", good["job"]), ("host", good["identity"])):
-        columns[name][verdict] = values
-    return _with_releases(columns, seen)
+_PLACES = {name: place for place, name in enumerate(COLUMNS)}
 
 
-def _with_releases(columns: dict[str, Any], seen: set[int]) -> dict[str, Any]:
-    """Put a release before the first issue of each version."""
-    versions, first = np.unique(columns["version"], return_index=True)
-    new = [
-        (int(at), int(each))
-        for each, at in zip(versions, first, strict=True)
-        if each and int(each) not in seen
-    ]
-    seen.update(each for _, each in new)
-    places = [at for at, _ in new]
-    found: dict[str, Any] = {}
-    for name, values in columns.items():
-        given = values[places] if name in ("time", "app", "version") else math.nan if name in _FIGURES else 0
-        found[name] = np.insert(values, places, RELEASE if name == "event" else given)
-    return found
+def _writer(path: Path, schema: Any) -> Any:  # Any: PyArrow has no types
+    try:
+        if path.suffix == ".csv":
+            return import_module("pyarrow.csv").CSVWriter(path, schema)
+        return import_module("pyarrow.parquet").ParquetWriter(path, schema)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error}") from error
+
+
+def _events(tape: Tape) -> Iterator[tuple[str, dict[str, Any]]]:  # Any: plain values
+    """Yield name and columns of events: each result is issued and reported, then the verdicts of its job follow."""
+    versions = set[int]()
+    accounts: list[int] = tape.accounts.tolist()
+    for results, job in tape.decided():
+        for result in results:
+            issue, ended = events_of(result, job, accounts, tape.quorum)
+            if issue.version not in versions:
+                versions.add(issue.version)
+                yield "release", Release(issue.time, issue.app, issue.version)._asdict()
+            yield "issue", issue._asdict()
+            yield ("refuse" if isinstance(ended, Refuse) else "report"), ended._asdict()
+        for one in results:
+            if one.outcome != ERROR:
+                valid = one.outcome == VALID
+                yield "verdict", {"time": one.time, "job": job.number, "host": one.identity, "valid": valid}
 
 
 class _Reader:
     """State of reading: what was issued and reported, and what was wrong."""
 
-    def __init__(self, columns: dict[str, list[Any]], *, strict: bool) -> None:
-        self.columns, self.desk = columns, Desk(strict=strict)
-        self.issued: dict[tuple[int, int], int] = {}
-        self.results: list[tuple[int, int, int]] = []  # line of issue, of report or refusal, outcome
-        self.open: dict[tuple[int, int], int] = {}  # place in results of what waits for its verdict
+    def __init__(self, *, strict: bool) -> None:
+        self.problems = Problems(strict=strict)
+        self.issued: dict[tuple[int, int], dict[str, Any]] = {}
+        self.results: list[tuple[dict[str, Any], Result]] = []
+        self.open: dict[
+            tuple[int, int], tuple[int, Result]
+        ] = {}  # line and result that waits for its verdict
         self.now = -math.inf
 
-    def take(self, line: int, kind: str) -> None:
-        key = self.columns["job"][line], self.columns["host"][line]
-        time = self.columns["time"][line]
-        name = f"job {key[0]}, host {key[1]}"
-
-        def wrong(what: str) -> None:
-            self.desk.problem(line + 1, kind, f"{name}: {what}")
-
-        if kind not in KINDS:
-            return wrong("no such event")
+    def take(self, number: int, line: dict[str, Any]) -> str:
+        """Take an event; return what is wrong with it."""
+        kind, time, key = line["event"], line["time"], (line["job"], line["host"])
+        if kind not in ("issue", "report", "refuse", "verdict", "release"):
+            return "no such event"
         if not math.isfinite(time):
-            return wrong(f"time {time} is not a time")
+            return f"time {time} is not a time"
         if time < self.now:
-            return wrong(f"time goes back by {self.now - time:g} s")
+            return f"time goes back by {self.now - time:g} s"
         self.now = time
         if kind == "issue":
-            if not 0.0 < self.columns["estimate"][line] < math.inf:
-                return wrong(f"estimate {self.columns['estimate'][line]} is not usable")
+            if not 0.0 < line["estimate"] < math.inf:
+                return f"estimate {line['estimate']} is not usable"
             self.issued[key] = line
         elif kind in ("report", "refuse"):
             issue = self.issued.pop(key, None)
             if issue is None:
-                return wrong("this host was not given the job")
+                return "this host was not given the job"
+            result = _result(issue, line)
+            self.results.append((issue, result))
             if kind == "report":
-                self.open[key] = len(self.results)
-            self.results.append((issue, line, ERROR if kind == "refuse" else -1))
+                self.open[key] = number, result
         elif kind == "verdict":
-            place = self.open.pop(key, None)
-            if place is None:
-                return wrong("a verdict without a report")
-            issue, report, _ = self.results[place]
-            self.results[place] = issue, report, VALID if self.columns["valid"][line] else INVALID
-        return None
+            if key not in self.open:
+                return "a verdict without a report"
+            self.open.pop(key)[1].outcome = VALID if line["valid"] else INVALID
+        return ""
 
-    def close(self) -> None:
-        for (job, host), place in self.open.items():
-            line = self.results[place][1]
-            self.desk.problem(line + 1, "report", f"job {job}, host {host}: there is no verdict")
+    def tape(self) -> Tape:
+        """Return what was read; results of a job stand together, as a validator would see them."""
+        jobs: dict[int, Job] = {}
+        places: dict[int, int] = {}
+        accounts: dict[int, int] = {0: 0}
+        judged = [(issue, result) for issue, result in self.results if result.outcome != _OPEN]
+        for issue, result in judged:
+            number = issue["job"]
+            if number not in jobs:
+                places[number] = len(jobs)
+                jobs[number] = Job(
+                    issue["time"],
+                    issue["estimate"],
+                    app=issue["app"],
+                    stratum=issue["stratum"],
+                    number=number,
+                )
+            result.job = places[number]
+            accounts[result.identity] = issue["account"]
+        rows = sorted((result for _, result in judged), key=lambda each: (each.job, each.outcome != ERROR))
+        of_host = np.zeros(max(accounts) + 1, dtype=np.int64)
+        of_host[list(accounts)] = list(accounts.values())
+        return Tape(
+            jobs=table_of(jobs.values(), JOB),
+            results=table_of(rows, RESULT),
+            accounts=of_host,
+            quorum=judged[0][0]["quorum"] if judged else 1,
+        )
+
+
+_OPEN = -1
+
+
+def _result(issue: dict[str, Any], ended: dict[str, Any]) -> Result:
+    lost = ended["event"] == "refuse"
+    result = Result(
+        identity=issue["host"], version=issue["version"], time=ended["time"], outcome=ERROR if lost else _OPEN
+    )
+    if lost:
+        result.refusal = ended["kind"]
+        return result
+    for name, field in _REPORTED.items():
+        setattr(result, field, ended[name])
+    result.kind = GPU if ended["gpu"] else OWN_BUILD if ended["own_build"] else PLAIN
+    return result
 
 
 def read_stream(path: Path, *, strict: bool = False) -> tuple[Tape, tuple[str, ...]]:
@@ -211,72 +228,45 @@ def read_stream(path: Path, *, strict: bool = False) -> tuple[Tape, tuple[str, .
     Raises:
         ConfigError: the file cannot be read, or, if ``strict``, at the first wrong line.
     """
-    columns = _columns(path, (*_WHOLE, *_FIGURES, "event"))
-    reader = _Reader(columns, strict=strict)
-    for line, kind in enumerate(columns["event"]):
-        reader.take(line, str(kind))
-    reader.close()
-    return _tape(reader), reader.desk.told()
+    reader = _Reader(strict=strict)
+    for number, line in enumerate(_lines(path, COLUMNS), 1):
+        if wrong := reader.take(number, line):
+            told = f"job {line['job']}, host {line['host']}: {wrong}"
+            reader.problems.add(number, str(line["event"]), told)
+    for (job, host), (number, _) in reader.open.items():
+        reader.problems.add(number, "report", f"job {job}, host {host}: there is no verdict")
+    return reader.tape(), reader.problems.told()
 
 
-def _columns(path: Path, names: Sequence[str]) -> dict[str, list[Any]]:  # Any: plain values
-    parquet: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
+def _lines(
+    path: Path, names: Sequence[str], more: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:  # Any: plain values
+    """Yield the lines of a file; ``more``: columns that may be missing."""
     arrow: Any = import_module("pyarrow")  # Any: PyArrow has no types
     try:
-        table = parquet.read_table(path)
+        if path.suffix == ".csv":
+            table = import_module("pyarrow.csv").read_csv(path)
+        else:
+            table = import_module("pyarrow.parquet").read_table(path)
     except (OSError, arrow.ArrowException) as error:
-        raise ConfigError(f"{path}: not a readable Parquet file ({error})") from error
+        raise ConfigError(f"{path}: not a readable file, Parquet or .csv ({error})") from error
     missing = [name for name in names if name not in table.column_names]
     if missing:
         raise ConfigError(f"{path}: these columns are missing: {', '.join(missing)}")
-    return {name: table.column(name).to_pylist() for name in names}
-
-
-def _tape(reader: _Reader) -> Tape:
-    columns = reader.columns
-    judged = [each for each in reader.results if each[2] >= 0]
-    jobs: dict[int, int] = {}
-    for issue, _, _ in judged:
-        jobs.setdefault(columns["job"][issue], issue)
-    # results of a job stand together, as a validator would see them
-    places = {job: place for place, job in enumerate(jobs)}
-    judged.sort(key=lambda each: (places[columns["job"][each[0]]], each[2] != ERROR))
-    table: Any = np.zeros(len(jobs), dtype=JOB)
-    for name in ("time", "estimate", "app", "stratum"):
-        table[name] = [columns[name][issue] for issue in jobs.values()]
-    rows: Any = np.zeros(len(judged), dtype=RESULT)
-    rows["job"] = [places[columns["job"][issue]] for issue, _, _ in judged]
-    rows["identity"] = [columns["host"][issue] for issue, _, _ in judged]
-    rows["version"] = [columns["version"][issue] for issue, _, _ in judged]
-    rows["time"] = [columns["time"][report] for _, report, _ in judged]
-    rows["refusal"] = [columns["refusal"][report] for _, report, _ in judged]
-    for name, field in _REPORTED.items():
-        rows[field] = [columns[name][report] for _, report, _ in judged]
-    gpu = np.array([columns["gpu"][report] for _, report, _ in judged], dtype=bool)
-    own = np.array([columns["own_build"][report] for _, report, _ in judged], dtype=bool)
-    rows["kind"] = np.where(gpu, GPU, np.where(own, OWN_BUILD, PLAIN))
-    rows["outcome"] = [outcome for _, _, outcome in judged]
-    accounts = np.zeros(int(rows["identity"].max(initial=0)) + 1, dtype=np.int64)
-    accounts[rows["identity"]] = [columns["account"][issue] for issue, _, _ in judged]
-    quorum = int(columns["quorum"][judged[0][0]]) if judged else 1
-    return Tape(jobs=table, results=rows, accounts=accounts, quorum=quorum, numbers=np.array(list(jobs)))
+    table = table.select([*names, *(name for name in more if name in table.column_names)])
+    for batch in table.to_batches(_AT_A_TIME):
+        yield from batch.to_pylist()
 
 
 def watch(tape: Tape, watcher: Watcher) -> Pay:
-    """Show a tape to a system that decides about checks; what it decides changes nothing, the checks are recorded."""
-    rows = tape.results
-    starts = (
-        np.concatenate([[0], np.flatnonzero(np.diff(rows["job"])) + 1, [rows.size]]) if rows.size else [0]
-    )
-    for first, last in pairwise(starts):
-        results = rows[first:last]
-        job = tape.jobs[results["job"][0]]
-        reports = results[results["outcome"] != ERROR]
-        for n in range(min(tape.quorum, reports.size), reports.size + 1):
+    """Show a tape to a system; what it decides about checks changes nothing, the checks are recorded."""
+    for results, job in tape.decided():
+        reports = [result for result in results if result.outcome != ERROR]
+        for n in range(min(tape.quorum, len(reports)), len(reports) + 1):
             if n:
                 watcher.wants(reports[:n], job)
         watcher.decided(results, job)
-    return watcher.pay(tape)
+    return watcher.pay()
 
 
 def write_prices(tape: Tape, pay: Pay, path: Path) -> None:
@@ -285,19 +275,16 @@ def write_prices(tape: Tape, pay: Pay, path: Path) -> None:
     Raises:
         ConfigError: the file cannot be written.
     """
-    arrow: Any = import_module("pyarrow")  # Any: PyArrow has no types
-    parquet: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
-    valid, rows = tape.valid, tape.results
+    valid = tape.valid
     columns = {
-        "job": rows["job"][valid] if tape.numbers is None else tape.numbers[rows["job"][valid]],
-        "host": rows["identity"][valid],
+        "job": tape.of("number")[valid],
+        "host": tape.results["identity"][valid],
         "price": pay.kept[valid],
         "final_time": pay.final[valid],
     }
-    try:
-        parquet.write_table(arrow.table(columns), path)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error}") from error
+    table = import_module("pyarrow").table(columns)
+    with _writer(path, table.schema) as writer:
+        writer.write_table(table)
 
 
 def read_prices(path: Path, tape: Tape, *, strict: bool = False) -> Pay:
@@ -306,38 +293,23 @@ def read_prices(path: Path, tape: Tape, *, strict: bool = False) -> Pay:
     Raises:
         ConfigError: the file cannot be read, or, if ``strict``, at the first price that cannot be used.
     """
-    columns = _columns(path, ("job", "host", "price"))
-    try:
-        final = _columns(path, ("final_time",))["final_time"]
-    except ConfigError:
-        final = []
-    desk, rows = Desk(strict=strict), tape.results
-    desk.open(rows.size, 0.0)
-    desk.final = rows["time"].tolist()
-    owed = {
-        (int(rows["job"][row]), int(rows["identity"][row])): int(row) for row in np.flatnonzero(tape.valid)
-    }
-    priced: set[int] = set()
-    for line, (job, host, amount) in enumerate(zip(*columns.values(), strict=True)):
-        row = owed.get((job, host))
-        name = f"price of host {host} for job {job}"
+    problems, rows = Problems(strict=strict), tape.results
+    price, final = np.zeros(rows.size), rows["time"].copy()
+    numbers = tape.of("number")
+    owed = {(int(numbers[row]), int(rows["identity"][row])): int(row) for row in np.flatnonzero(tape.valid)}
+    open_, last = dict(owed), 0
+    for last, line in enumerate(_lines(path, ("job", "host", "price"), ("final_time",)), 1):
+        key = line["job"], line["host"]
+        row = open_.get(key)
         if row is None:
-            desk.problem(line + 1, "price", f"{name}: there is no such valid result")
-        elif amount is None or not 0.0 <= amount < math.inf:
-            desk.problem(line + 1, "price", f"{name}: {amount!r} is not an amount")
-        elif row in priced:
-            desk.problem(line + 1, "price", f"{name}: it has one already")
+            wrong = "it has one already" if key in owed else "there is no such valid result"
+        elif not is_amount(line["price"]):
+            wrong = f"{line['price']!r} is not an amount"
         else:
-            priced.add(row)
-            desk.price[row] = amount
-            if final:
-                desk.final[row] = max(final[line], desk.final[row])
-    for (job, host), row in owed.items():
-        if row not in priced:
-            desk.problem(len(columns["job"]), "the end", f"host {host} got no price for job {job}")
-    return Pay(
-        price=np.array(desk.price),
-        final=np.array(desk.final),
-        revoked=np.array(desk.revoked),
-        problems=desk.told(),
-    )
+            del open_[key]
+            price[row], final[row] = line["price"], max(line.get("final_time", 0.0), final[row])
+            continue
+        problems.add(last, "price", f"price of host {key[1]} for job {key[0]}: {wrong}")
+    for job, host in open_:
+        problems.add(last, "the end", f"host {host} got no price for job {job}")
+    return at_once(tape, price, problems=problems.told(), final=final)

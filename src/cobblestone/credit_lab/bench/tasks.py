@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,19 +12,15 @@ from typing import Any
 
 from cobblestone.credit_lab.attacks.acts import Attack
 from cobblestone.credit_lab.attacks.catalogue import ATTACKS, find_attack
-from cobblestone.credit_lab.bench import loop
-from cobblestone.credit_lab.bench.ledger_loop import LedgerRun, run_ledger
 from cobblestone.credit_lab.bench.measures import Figures, Scene, attack_figures, baseline, honest_figures
-from cobblestone.credit_lab.bench.run import Run
+from cobblestone.credit_lab.bench.run import NONE, Run
 from cobblestone.credit_lab.bench.streams import LARGEST_SEED, generator, stream_key
 from cobblestone.credit_lab.bench.worlds import SIZES, WORLDS, World, find_world, sized
-from cobblestone.credit_lab.systems.find import LATE, LEDGER, OWN, VISIBLE, Contender, find_contender
+from cobblestone.credit_lab.systems.find import LEDGER, OWN, VISIBLE, Contender, find_contender
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.files import write_durably
-from cobblestone.policy.credit.ledger_system.records import LedgerRules
 from cobblestone.sweep.backends import open_backend
 
-CHECKS = {VISIBLE: loop.VISIBLE, LATE: loop.LATE, OWN: loop.OWN}
 FIRST_SEED = 1
 
 
@@ -95,7 +91,7 @@ def scene_of(scenario: str, size: str, seed: int, system: str) -> Scene:
     """Run one scenario under a system."""
     Plan(systems=(system,), scenarios=(scenario,), size=size, seeds=(seed,))
     world, attack = parts_of(scenario, size)
-    return play(world, find_attack(attack) if attack else None, seed, find_contender(system))
+    return play(world, find_attack(attack) if attack else None, seed, [find_contender(system)])[0]
 
 
 def chosen_scenarios(patterns: Iterable[str]) -> tuple[str, ...]:
@@ -137,15 +133,9 @@ def run_task(task: Task) -> dict[str, Any]:  # Any: JSON
     """Run a scenario for systems; figures of each, and the baseline if there are no attackers."""
     world, name = parts_of(task.scenario, task.size)
     attack = find_attack(name) if name else None
+    scenes = play(world, attack, task.seed, list(map(find_contender, task.systems)), strict=task.strict)
     found: dict[str, Any] = {}
-    shared: Scene | None = None
-    for place, system in enumerate(task.systems):
-        contender = find_contender(system)
-        if shared is None:
-            scene = play(world, attack, task.seed, contender, strict=task.strict)
-        else:
-            scene = replace(shared, pay=contender.pay(shared.tape, None))
-        shared = scene if contender.checks != OWN else None
+    for place, (system, scene) in enumerate(zip(task.systems, scenes, strict=True)):
         if attack is None:
             entry = {"figures": honest_figures(scene), "base": baseline(scene)}
         else:
@@ -156,18 +146,17 @@ def run_task(task: Task) -> dict[str, Any]:  # Any: JSON
 
 
 def play(
-    world: World, attack: Attack | None, seed: int, contender: Contender, *, strict: bool = False
-) -> Scene:
-    """Run a world under a system."""
-    key = stream_key(seed, "system")
-    if contender.name == LEDGER:
-        ledger = LedgerRun(world, seed, attack=attack)
-        tape, pay = run_ledger(ledger, key, LedgerRules(early_exits=world.early > 0.0))
-        return Scene(world=world, hosts=ledger.hosts, tape=tape, pay=pay)
-    run = Run(world, seed, attack=attack, checks=CHECKS[contender.checks] if world.quorum == 1 else loop.NONE)
-    watcher = contender.watcher(world.quorum, run.accounts, key, early_exits=world.early > 0.0, strict=strict)
-    tape = run.finish(watcher)
-    return Scene(world=world, hosts=run.hosts, tape=tape, pay=contender.pay(tape, watcher))
+    world: World, attack: Attack | None, seed: int, contenders: Sequence[Contender], *, strict: bool = False
+) -> list[Scene]:
+    """Run a world once under systems whose results are checked in the same way; one that checks itself comes alone."""
+    checks = contenders[0].checks
+    run = Run(world, seed, attack=attack, checks=checks if world.quorum == 1 or checks == OWN else NONE)
+    key, early = stream_key(seed, "system"), world.early > 0.0
+    watchers = [
+        each.watcher(world.quorum, run.accounts, key, early_exits=early, strict=strict) for each in contenders
+    ]
+    tape = run.finish(watchers)
+    return [Scene(world=world, hosts=run.hosts, tape=tape, pay=watcher.pay()) for watcher in watchers]
 
 
 def _plain(value: Any) -> Any:  # Any: JSON
@@ -200,13 +189,13 @@ def small_comparison(
     found = list[dict[str, Any]]()
     for system in tuple(systems) or SMALL_SYSTEMS:
         progress(f"{system}: {len(SMALL_ATTACKS) + 1} runs of {jobs} jobs …")
-        contender = find_contender(system)
+        contender = [find_contender(system)]
         head = {"system": system, "size": "S", "seed": str(seed)}
-        scene = play(world, None, seed, contender)
+        scene = play(world, None, seed, contender)[0]
         base = baseline(scene)
         found.append(head | {"scenario": world.name, "figures": _plain(honest_figures(scene))})
         for name in SMALL_ATTACKS:
-            scene = play(world, find_attack(name), seed, contender)
+            scene = play(world, find_attack(name), seed, contender)[0]
             figures = attack_figures(scene, base, generator(seed, "bootstrap"))
             found.append(head | {"scenario": f"{world.name}/{name}", "figures": _plain(figures)})
     return found
@@ -249,17 +238,15 @@ def run_plan(
 
 def _tasks(plan: Plan, folder: Path, scenarios: tuple[str, ...]) -> Iterator[Task]:
     """Yield what is missing, systems that see the same tape together."""
-    together: dict[str, list[str]] = {}
-    for system in plan.systems:
-        checks = find_contender(system).checks
-        together.setdefault(system if checks == OWN else checks, []).append(system)
     for scenario in scenarios:
-        same = scenario.partition("/")[0].endswith("-q2")  # nothing is checked: all see the same
-        groups = [group for kind, group in together.items() if not (same and kind in (VISIBLE, LATE))]
-        if same:
-            groups.append([*together.get(VISIBLE, ()), *together.get(LATE, ())])
+        together: dict[str, list[str]] = {}
+        for system in plan.systems:
+            checks = find_contender(system).checks
+            if "-q2" in scenario and checks != OWN:  # nothing is checked: all see the same
+                checks = VISIBLE
+            together.setdefault(system if checks == OWN else checks, []).append(system)
         for seed in plan.seeds:
-            for group in groups:
+            for group in together.values():
                 missing = [
                     each for each in group if not path_of(folder, each, scenario, plan.size, seed).is_file()
                 ]

@@ -9,17 +9,12 @@ with any later event, but not later than `LATEST`.  `Release` says that a versio
 from __future__ import annotations
 
 import math
-import pickle
-import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-import numpy as np
-
-from cobblestone.credit_lab.joblog import ERROR, VALID
-from cobblestone.credit_lab.systems.pay import Pay
-from cobblestone.credit_lab.systems.tape import GPU, OWN_BUILD, Table, Tape
+from cobblestone.credit_lab.systems.pay import Watcher
+from cobblestone.credit_lab.systems.tape import ERROR, GPU, OWN_BUILD, VALID, Job, Result
 from cobblestone.domain.errors import ConfigError
 
 LATEST = 30 * 86400.0
@@ -126,34 +121,16 @@ class OwnSystem(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _Owed:
-    row: int
-    time: float
-    priced: bool = False
-    final: bool = False
-
-
-class Desk:
-    """Takes answers: says what is wrong with each, and keeps the others."""
+class Problems:
+    """What was wrong, line by line."""
 
     def __init__(self, *, strict: bool) -> None:
-        """``strict``: stop at the first problem."""
+        """``strict``: stop at the first."""
         self.strict = strict
-        self.problems: list[str] = []
+        self.texts: list[str] = []
         self.count = 0
-        self.price: list[float] = []
-        self.final: list[float] = []
-        self.revoked: list[float] = []
-        self.owed: dict[tuple[int, int], _Owed] = {}
 
-    def open(self, rows: int, now: float) -> None:
-        """Add rows that have no price yet."""
-        self.price += [0.0] * rows
-        self.final += [now] * rows
-        self.revoked += [math.inf] * rows
-
-    def problem(self, line: int, event: str, what: str) -> None:
+    def add(self, line: int, event: str, what: str) -> None:
         """Note a problem at a line (the number of the event) and event.
 
         Raises:
@@ -164,153 +141,140 @@ class Desk:
             raise ConfigError(text)
         self.count += 1
         if self.count <= MOST_TOLD:
-            self.problems.append(text)
-
-    def take(self, line: int, event: str, now: float, price: Price) -> None:
-        """Take a price that came with an event."""
-        owed = self.owed.get((price.job, price.host))
-        named = f"price of host {price.host} for job {price.job}"
-        if owed is None:
-            return self.problem(line, event, f"{named}: there is no such valid result")
-        amount: Any = price.amount  # Any: it may be anything
-        if not isinstance(amount, int | float) or not 0.0 <= amount < math.inf:
-            return self.problem(line, event, f"{named}: {amount!r} is not an amount")
-        if owed.final:
-            return self.problem(line, event, f"{named}: it was final before")
-        if now > owed.time + LATEST:
-            return self.problem(line, event, f"{named}: more than 30 days after the verdict")
-        if amount == 0.0 and owed.priced:
-            self.revoked[owed.row] = now
-        else:
-            self.price[owed.row], self.revoked[owed.row] = float(amount), math.inf
-        owed.priced, owed.final = True, price.final
-        self.final[owed.row] = now if price.final else math.inf
-        return None
-
-    def close(self, line: int) -> None:
-        """Note which results never got a price."""
-        for (job, host), owed in self.owed.items():
-            if not owed.priced:
-                self.problem(line, "the end", f"host {host} got no price for job {job}")
+            self.texts.append(text)
 
     def told(self) -> tuple[str, ...]:
-        """Return the problems."""
-        more = self.count - len(self.problems)
-        return (*self.problems, *([f"and {more} more"] if more > 0 else []))
+        """Return them as texts."""
+        more = self.count - len(self.texts)
+        return (*self.texts, *([f"and {more} more"] if more > 0 else []))
 
 
-class EventWatcher:
-    """Shows a run to a system of one's own."""
+@dataclass(slots=True)
+class _Owed:
+    row: int
+    time: float
+    priced: bool = False
+    final: bool = False
+
+
+class EventWatcher(Watcher):
+    """Shows a run to a system of one's own; names what is wrong with its answers, and keeps the others."""
 
     def __init__(self, system: OwnSystem, quorum: int, accounts: list[int], *, strict: bool) -> None:
         """``accounts`` grows with the run's identities."""
+        super().__init__()
         self.system, self.quorum, self.accounts = system, quorum, accounts
-        self.desk = Desk(strict=strict)
-        self.line = 0
-        self.told = 0  # reports of the present job
-        self.versions: set[int] = set()
-        self.wanted = 0
-        self.seconds = 0.0
+        self._problems = Problems(strict=strict)
+        self._owed: dict[tuple[int, int], _Owed] = {}
+        self._line = 0
+        self._told = 0  # reports of the present job
+        self._versions: set[int] = set()
+        self._wanted = 0
 
-    def wants(self, reports: Table, job: Table) -> int:
+    def wants(self, reports: Sequence[Result], job: Job) -> int:
         """Show the reports that are new, and ask whether another replica is wanted."""
-        now = float(job["time"])
-        self._show(reports[self.told :], job)
-        self.told = len(reports)
-        self.wanted = 0
-        self._send(CheckRequest(now, int(reports["job"][0])))
-        return self.wanted
+        self._show(reports[self._told :], job)
+        self._told = len(reports)
+        self._wanted = 0
+        self._send(CheckRequest(job.time, job.number))
+        return self._wanted
 
-    def decided(self, results: Table, job: Table) -> None:
+    def decided(self, results: Sequence[Result], job: Job) -> None:
         """Show refusals and verdicts."""
-        rows, now = len(self.desk.price), float(job["time"])
-        self.desk.open(len(results), now)
-        number = int(results["job"][0])
-        lost = results["outcome"] == ERROR
-        self._show(results[lost], job)
-        self._show(results[~lost][self.told :], job)
-        self.told = 0
+        first = self.open(results, job)
+        lost = [result for result in results if result.outcome == ERROR]
+        self._show(lost, job)
+        self._show(results[len(lost) + self._told :], job)
+        self._told = 0
         valid, wrong = list[int](), list[int]()
-        for place, row in enumerate(results):
-            host = int(row["identity"])
-            if row["outcome"] == VALID:
-                valid.append(host)
-                self.desk.owed[number, host] = _Owed(rows + place, now)
-            elif not lost[place]:
-                wrong.append(host)
-        self._send(Verdict(now, number, tuple(valid), tuple(wrong)))
+        for place, result in enumerate(results):
+            if result.outcome == VALID:
+                valid.append(result.identity)
+                self._owed[job.number, result.identity] = _Owed(first + place, job.time)
+            elif result.outcome != ERROR:
+                wrong.append(result.identity)
+        self._send(Verdict(job.time, job.number, tuple(valid), tuple(wrong)))
 
-    def pay(self, tape: Tape) -> Pay:
-        """Return what was paid."""
-        self.desk.close(self.line)
-        try:
-            size = len(pickle.dumps(self.system))
-        except Exception:  # noqa: BLE001  # it may hold anything
-            size = 0
-        return Pay(
-            price=np.array(self.desk.price),
-            final=np.array(self.desk.final),
-            revoked=np.array(self.desk.revoked),
-            seconds=self.seconds,
-            state_bytes=size,
-            problems=self.desk.told(),
-        )
+    def records(self) -> object:
+        """Return the system: it is its own state."""
+        return self.system
 
-    def _show(self, rows: Table, job: Any) -> None:
-        for row in rows:
-            for event in events_of(row, job, self.accounts, self.quorum):
-                if isinstance(event, Issue) and event.version not in self.versions:
-                    self.versions.add(event.version)
+    def problems(self) -> tuple[str, ...]:
+        """Return what was wrong with its answers, those that never came included."""
+        for (job, host), owed in self._owed.items():
+            if not owed.priced:
+                self._problems.add(self._line, "the end", f"host {host} got no price for job {job}")
+        return self._problems.told()
+
+    def _show(self, results: Sequence[Result], job: Job) -> None:
+        for result in results:
+            for event in events_of(result, job, self.accounts, self.quorum):
+                if isinstance(event, Issue) and event.version not in self._versions:
+                    self._versions.add(event.version)
                     self._send(Release(event.time, event.app, event.version))
                 self._send(event)
 
     def _send(self, event: Event) -> None:
-        self.line += 1
+        self._line += 1
         name = type(event).__name__.lower()
-        began = time.perf_counter()
-        answers = list(self.system.handle(event) or ())
-        self.seconds += time.perf_counter() - began
-        for answer in answers:
+        for answer in self.system.handle(event) or ():
             if isinstance(answer, Replicate):
                 if isinstance(event, CheckRequest) and answer.job == event.job and 0 < answer.replicas <= 4:
-                    self.wanted = answer.replicas
+                    self._wanted = answer.replicas
                 else:
-                    self.desk.problem(self.line, name, f"{answer} does not answer it")
+                    self._problems.add(self._line, name, f"{answer} does not answer it")
             elif isinstance(answer, Price):  # pyright: ignore[reportUnnecessaryIsInstance]  # it may be anything
-                self.desk.take(self.line, name, event.time, answer)
+                if wrong := self._take(event.time, answer):
+                    said = f"price of host {answer.host} for job {answer.job}: {wrong}"
+                    self._problems.add(self._line, name, said)
             else:
-                self.desk.problem(self.line, name, f"{answer!r} is no answer")
+                self._problems.add(self._line, name, f"{answer!r} is no answer")
+
+    def _take(self, now: float, price: Price) -> str:
+        """Take a price; return what is wrong with it."""
+        owed = self._owed.get((price.job, price.host))
+        if owed is None:
+            return "there is no such valid result"
+        if not is_amount(price.amount):
+            return f"{price.amount!r} is not an amount"
+        if owed.final:
+            return "it was final before"
+        if now > owed.time + LATEST:
+            return "more than 30 days after the verdict"
+        if price.amount == 0.0 and owed.priced:
+            self.revoked[owed.row] = now
+        else:
+            self.price[owed.row], self.revoked[owed.row] = price.amount, math.inf
+        owed.priced, owed.final = True, price.final
+        self.final[owed.row] = now if price.final else math.inf
+        return ""
+
+
+def is_amount(amount: object) -> bool:
+    """Return whether this is an amount of credit."""
+    return isinstance(amount, int | float) and 0.0 <= amount < math.inf
 
 
 def events_of(
-    row: Any, job: Any, accounts: list[int], quorum: int
-) -> tuple[Event, Event]:  # Any: rows of NumPy
+    result: Result, job: Job, accounts: Sequence[int], quorum: int
+) -> tuple[Issue, Report | Refuse]:
     """Return the two events of a result: it was issued, and reported or refused."""
-    now, number, host = float(row["time"]), int(row["job"]), int(row["identity"])
-    issue = Issue(
-        now,
-        number,
-        host,
-        int(job["app"]),
-        int(row["version"]),
-        int(job["stratum"]),
-        float(job["estimate"]),
-        accounts[host],
-        quorum,
-    )
-    if row["outcome"] == ERROR:
-        return issue, Refuse(now, number, host, int(row["refusal"]))
+    now, host = result.time, result.identity
+    account = accounts[host]
+    issue = Issue(now, job.number, host, job.app, result.version, job.stratum, job.estimate, account, quorum)
+    if result.outcome == ERROR:
+        return issue, Refuse(now, job.number, host, result.refusal)
     return issue, Report(
         now,
-        number,
+        job.number,
         host,
-        float(row["elapsed"]),
-        float(row["cpu"]),
-        float(row["peak"]),
-        float(row["benchmark"]),
-        int(row["threads"]),
-        float(row["counted"]),
-        bool(row["kind"] == GPU),
-        bool(row["kind"] == OWN_BUILD),
-        float(row["sent"]),
+        run_time=result.elapsed,
+        cpu_time=result.cpu,
+        peak=result.peak,
+        benchmark=result.benchmark,
+        ncpus=result.threads,
+        counted=result.counted,
+        gpu=result.kind == GPU,
+        own_build=result.kind == OWN_BUILD,
+        sent=result.sent,
     )

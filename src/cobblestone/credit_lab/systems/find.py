@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cobblestone.credit_lab.systems.book import BookWatcher
 from cobblestone.credit_lab.systems.events import EventWatcher
 from cobblestone.credit_lab.systems.ledger import LedgerWatcher
-from cobblestone.credit_lab.systems.pay import Pay, Watcher
-from cobblestone.credit_lab.systems.replayed import pay_by_replay
-from cobblestone.credit_lab.systems.tape import Tape
+from cobblestone.credit_lab.systems.pay import Watcher
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.credit.ledger_system.records import LedgerRules
 from cobblestone.policy.credit.system import CreditSystem
@@ -37,7 +36,8 @@ COMPARED = (
 """Systems that are run unless others are named."""
 
 VISIBLE, LATE, OWN = "visible", "late", "own"
-"""Who checks results of a quorum of one: the server when it gives a job out; after the upload; the system itself."""
+"""Who checks results of a quorum of one: the server when it gives a job out, for all to see; the server after the upload;
+the system under test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +56,14 @@ class Contender:
         return LATE if self.name.startswith("steady") else VISIBLE
 
     def watcher(
-        self, quorum: int, accounts: list[int], seed: int, *, early_exits: bool, strict: bool
-    ) -> Watcher | None:
-        """Return what watches a run, for systems that decide about checks."""
+        self, quorum: int, accounts: list[int], seed: int, *, early_exits: bool = False, strict: bool = False
+    ) -> Watcher:
+        """Return what sees a run, and pays it.  ``accounts``: of identities, to which the run may add."""
         if self.system is not None:
-            return None
+            return BookWatcher(self.system, accounts)
         if self.own is not None:
             return EventWatcher(self.own(), quorum, accounts, strict=strict)
         return LedgerWatcher(quorum, accounts, seed, rules=LedgerRules(early_exits=early_exits))
-
-    def pay(self, tape: Tape, watcher: Watcher | None) -> Pay:
-        """Return what it pays on a tape."""
-        if watcher is None and self.system is not None:
-            return pay_by_replay(tape, self.system)
-        if watcher is None:
-            raise ConfigError(f"{self.name} has to see a run while it happens")
-        return watcher.pay(tape)
 
 
 def find_contender(name: str) -> Contender:

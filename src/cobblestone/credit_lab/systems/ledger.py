@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-
-from cobblestone.credit_lab.joblog import ERROR, INVALID, VALID
-from cobblestone.credit_lab.systems.chance import draw
-from cobblestone.credit_lab.systems.pay import Pay
-from cobblestone.credit_lab.systems.tape import Table, Tape
+from cobblestone.credit_lab.systems.chance import uniform
+from cobblestone.credit_lab.systems.pay import Watcher
+from cobblestone.credit_lab.systems.tape import ERROR, INVALID, VALID, Result
+from cobblestone.credit_lab.systems.tape import Job as TapeJob
 from cobblestone.policy.credit.claims import DEPLOYED
 from cobblestone.policy.credit.ledger_system.engine import (
     decide_check,
@@ -38,6 +35,8 @@ from cobblestone.policy.credit.ledger_system.records import (
     VersionKey,
     VersionRecord,
 )
+
+NEW_HOST = HostRecord()
 
 
 class _App:
@@ -67,110 +66,85 @@ class _App:
         self.cells.update(state.cells)
 
 
-class LedgerWatcher:
+class LedgerWatcher(Watcher):
     """Runs the ledger system over a run."""
 
     def __init__(self, quorum: int, accounts: list[int], seed: int, *, rules: LedgerRules) -> None:
         """Begin without records; ``accounts`` grows with the run's identities."""
-        self.quorum, self.accounts, self.rules = quorum, accounts, rules
-        self.key = np.uint64(seed)
+        super().__init__()
+        self.quorum, self.accounts, self.rules, self.seed = quorum, accounts, rules, seed
         self.apps: dict[int, _App] = {}
-        self.price: list[float] = []
-        self.final: list[float] = []
-        self.revoked: list[float] = []
-        self.wrong: list[bool] = []
-        self.extra: list[float] = []
+        self.wrong = bytearray()  # by row
         self.escrow: dict[HostKey, list[int]] = {}
         self.drawn: set[int] = set()  # computers whose report in the present job is checked
-        self.audits = 0
         self.now = 0.0
-        self.seconds = 0.0
 
     # ---------------------------------------------------------------------------------------- the run
 
-    def wants(self, reports: Table, job: Table) -> int:
+    def wants(self, reports: Sequence[Result], job: TapeJob) -> int:
         """Draw a check once the quorum has reported, and ask for a third opinion where it is wanted."""
-        began = time.perf_counter()
-        app = self.apps.setdefault(int(job["app"]), _App())
+        app, work = self._app(job), _job(job)
         more = 0
         if len(reports) == self.quorum:
-            keys = [_key(row) for row in reports]
+            keys = [_key(report) for report in reports]
             for key in keys:
                 app.meet(key)
-            known = [app.hosts.get(key, HostRecord()) for key in keys]
+            known = [app.hosts.get(key, NEW_HOST) for key in keys]
             least = min(known, key=lambda record: record.trusted)
-            size = relative_size(app.record, least, _job(job), self.rules)
-            drawn = draw(self.key, int(reports["job"][0]), 0)
-            decision = decide_check(least, self.rules, quorum=self.quorum, draw=drawn, size=size)
-            more = decision.replicas
+            size = relative_size(app.record, least, work, self.rules)
+            drawn = uniform(self.seed, reports[0].job, 0)
+            more = decide_check(least, self.rules, quorum=self.quorum, draw=drawn, size=size).replicas
             self.drawn = {key[0] for key in keys} if more else set()
-        if not more and len(reports) == 2 and reports["answer"][0] == reports["answer"][1]:
-            found = tuple(self._report(row, place) for place, row in enumerate(reports))
-            more = int(third_opinion(app.state(), _job(job), found, self.rules))
-        self.seconds += time.perf_counter() - began
+        if not more and len(reports) == 2 and reports[0].answer == reports[1].answer:
+            found = [self._report(report, place) for place, report in enumerate(reports)]
+            more = int(third_opinion(app.state(), work, found, self.rules))
         return more
 
-    def decided(self, results: Table, job: Table) -> None:
+    def decided(self, results: Sequence[Result], job: TapeJob) -> None:
         """Price the valid results, settle the refused ones, look at those that were wrong."""
-        began = time.perf_counter()
-        first = len(self.price)
-        self.now = float(job["time"])
-        self.price += [0.0] * len(results)
-        self.final += [self.now] * len(results)
-        self.revoked += [math.inf] * len(results)
-        self.extra += [0.0] * len(results)
-        self.wrong += (results["answer"] != 0).tolist()
-        number = int(job["app"])
-        plain: list[Any] = results.tolist()
-        rows = list(enumerate(plain))
-        names = results.dtype.names or ()
-        outcome, answer = names.index("outcome"), names.index("answer")
-        valid = tuple(self._report(results[at], first + at) for at, row in rows if row[outcome] == VALID)
-        work = _job(job)
-        for row in results:
-            self.apps.setdefault(number, _App()).meet(_key(row))
+        first = self.open(results, job)
+        self.now = job.time
+        self.wrong.extend(result.answer != 0 for result in results)
+        app, work = self._app(job), _job(job)
+        for result in results:
+            app.meet(_key(result))
+        valid = tuple(
+            self._report(result, row) for row, result in enumerate(results, first) if result.outcome == VALID
+        )
         if valid:
             checked = tuple(one.result_id for one in valid if one.host[0] in self.drawn)
             event = JobDecided(job=work, reports=valid, quorum=self.quorum, checked=checked)
-            self._step(number, event, {one.host: one.result_id for one in valid})
-        for at, row in rows:
-            if row[outcome] == ERROR and valid:
-                self._refused(number, work, _key(results[at]), valid, first + at)
-            elif row[outcome] == INVALID:
-                agreed = sum(other[answer] == row[answer] for _, other in rows if other[outcome] != ERROR) > 1
-                if self.quorum == 1 or agreed:
-                    self._step(number, CheckFailed(host=_key(results[at]), agreed=agreed))
+            self._step(app, event, {one.host: one.result_id for one in valid})
+        for row, result in enumerate(results, first):
+            if result.outcome == ERROR and valid:
+                self._refused(app, work, _key(result), valid, row)
+            elif result.outcome == INVALID:
+                same = sum(one.outcome != ERROR and one.answer == result.answer for one in results)
+                if self.quorum == 1 or same > 1:
+                    self._step(app, CheckFailed(host=_key(result), agreed=same > 1))
         self.drawn = set()
-        self.seconds += time.perf_counter() - began
 
-    def pay(self, tape: Tape) -> Pay:
-        """Return what was paid."""
-        records = sum(len(app.hosts) * 72 + len(app.versions) * 24 + 96 for app in self.apps.values())
-        return Pay(
-            price=np.array(self.price),
-            final=np.array(self.final),
-            revoked=np.array(self.revoked),
-            extra=np.array(self.extra),
-            audits=self.audits,
-            seconds=self.seconds,
-            state_bytes=records,
-        )
+    def records(self) -> object:
+        """Return the records of all apps."""
+        return [app.state() for app in self.apps.values()]
 
     # ------------------------------------------------------------------------------------------ steps
 
-    def _refused(self, number: int, work: Job, key: HostKey, valid: tuple[Report, ...], row: int) -> None:
-        record = self.apps[number].hosts.get(key, HostRecord())
-        replicated = self.quorum > 1 or record.trusted <= self.rules.check_scale
-        event = JobRefused(job=work, host=key, reports=valid, replicated=replicated)
-        self._step(number, event, {key: row})
+    def _app(self, job: TapeJob) -> _App:
+        return self.apps.get(job.app) or self.apps.setdefault(job.app, _App())
 
-    def _step(self, number: int, event: Event, rows: dict[HostKey, int] | None = None) -> None:
+    def _refused(self, app: _App, work: Job, key: HostKey, valid: tuple[Report, ...], row: int) -> None:
+        replicated = self.quorum > 1 or app.hosts.get(key, NEW_HOST).trusted <= self.rules.check_scale
+        event = JobRefused(job=work, host=key, reports=valid, replicated=replicated)
+        self._step(app, event, {key: row})
+
+    def _step(self, app: _App, event: Event, rows: dict[HostKey, int] | None = None) -> None:
         """Apply an event; ``rows``: those of the computers that it may correct."""
-        app = self.apps.setdefault(number, _App())
         outcome = step(app.state(), event, self.rules)
         app.take(outcome.state)
         for key in outcome.released:
-            self._release(key)
+            for row in self.escrow.pop(key, ()):
+                self.final[row] = self.now
         for key in outcome.revoked:
             for row in self.escrow.pop(key, ()):
                 self.revoked[row] = self.now
@@ -183,42 +157,34 @@ class LedgerWatcher:
             if rows is not None:
                 self.extra[rows[key]] += amount
         for key, wanted in outcome.audits.items():
-            self._audit(number, key, wanted)
+            self._audit(app, key, wanted)
 
-    def _release(self, key: HostKey) -> None:
-        for row in self.escrow.pop(key, ()):
-            self.final[row] = self.now
-
-    def _audit(self, number: int, key: HostKey, wanted: int | None) -> None:
+    def _audit(self, app: _App, key: HostKey, wanted: int | None) -> None:
         rows = self.escrow.get(key, [])
-        chosen = sorted(rows, key=lambda row: draw(self.key, row, 1))[:wanted]
+        chosen = sorted(rows, key=lambda row: uniform(self.seed, row, 1))[:wanted]
         self.audits += len(chosen)
-        right = [row for row in chosen if not self.wrong[row]]
+        right = {row for row in chosen if not self.wrong[row]}
         bad = len(chosen) - len(right)
         if bad:  # what was found right stays
-            kept = set(right)
             for row in right:
                 self.final[row] = self.now
-            self.escrow[key] = [row for row in rows if row not in kept]
-        self._step(number, AuditFinished(host=key, bad=bad))
+            self.escrow[key] = [row for row in rows if row not in right]
+        self._step(app, AuditFinished(host=key, bad=bad))
 
-    def _report(self, row: Any, result_id: int) -> Report:  # Any: a row of NumPy
-        identity = int(row["identity"])
+    def _report(self, result: Result, result_id: int) -> Report:
         return Report(
             result_id=result_id,
-            host=_key(row),
-            owner=self.accounts[identity],
-            run_time=float(row["elapsed"]),
-            speed=float(row["peak"]),
-            counted=float(row["counted"]),
+            host=_key(result),
+            owner=self.accounts[result.identity],
+            run_time=result.elapsed,
+            speed=result.peak,
+            counted=result.counted,
         )
 
 
-def _key(row: Any) -> HostKey:  # Any: a row of NumPy
-    return int(row["identity"]), int(row["version"]), str(int(row["threads"]).bit_length())
+def _key(result: Result) -> HostKey:
+    return result.identity, result.version, str(result.threads.bit_length())
 
 
-def _job(job: Any) -> Job:  # Any: a row of NumPy
-    return Job(
-        estimate=float(job["estimate"]), stratum=str(int(job["stratum"])) if job["stratum"] >= 0 else ""
-    )
+def _job(job: TapeJob) -> Job:
+    return Job(estimate=job.estimate, stratum=str(job.stratum) if job.stratum >= 0 else "")

@@ -1,14 +1,14 @@
-"""The tape of a run: one row per result as the server saw it, and what the server does not see."""
+"""The tape of a run: what the server saw of jobs and results, and what it does not see."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
-
-from cobblestone.credit_lab.joblog import VALID, JobLog
-from cobblestone.policy.credit.claims import DEPLOYED
 
 START = 1_700_000_000.0
 """When a run begins, Unix seconds."""
@@ -19,61 +19,87 @@ DELAY_BOUND = 7 * 86400.0
 BOUND = 1000.0
 """``rsc_fpops_bound`` / ``rsc_fpops_est``."""
 
-Table: TypeAlias = Any  # Any: one-dimensional array of one of the types below
-
-JOB = np.dtype(
-    [
-        ("time", "f8"),  # Unix seconds
-        ("estimate", "f8"),
-        ("work", "f8"),  # true operations
-        ("length", "f8"),  # work / what jobs of this estimate usually have
-        ("fixed", "f8"),  # seconds that it runs on any computer; 0: until its work is done
-        ("app", "i4"),
-        ("stratum", "i1"),
-        ("crossed", "?"),  # given to any computer, whatever its tag
-    ],
-    align=True,
-)
-"""A job."""
-
-RESULT = np.dtype(
-    [
-        ("job", "i8"),
-        ("time", "f8"),
-        ("sent", "f8"),
-        ("elapsed", "f8"),
-        ("cpu", "f8"),
-        ("peak", "f8"),
-        ("benchmark", "f8"),
-        ("counted", "f8"),
-        ("work", "f8"),  # true operations behind it; 0: forged or copied
-        ("identity", "i8"),
-        ("version", "i8"),
-        ("answer", "i4"),  # 0: right
-        ("host", "i4"),
-        ("threads", "i2"),
-        ("outcome", "i1"),  # as in `joblog`
-        ("kind", "i1"),  # of the program, as below
-        ("refusal", "i1"),
-        ("check", "?"),  # a replica beyond the quorum
-    ],
-    align=True,
-)
-"""A result."""
+VALID, INVALID, ERROR = range(3)
+"""Outcomes; an error stands for every kind of refusal."""
 
 PLAIN, FAST, GPU, OWN_BUILD = range(4)
 """Kinds of programs; the last is built by the volunteer."""
 
+AT_A_TIME = 50_000
+"""Rows that are plain objects at a time; the others wait in tables."""
+
+Table: TypeAlias = Any  # Any: one-dimensional array of NumPy, with the fields of a class as columns
+
+
+@dataclass(slots=True)
+class Job:
+    """A job."""
+
+    time: float = 0.0  #: Unix seconds
+    estimate: float = 0.0
+    work: float = 0.0  #: true operations
+    length: float = 0.0  #: work / what jobs of this estimate usually have
+    fixed: float = 0.0  #: seconds that it runs on any computer; 0: until its work is done
+    app: int = 0
+    stratum: int = -1
+    crossed: bool = False  #: given to any computer, whatever its tag
+    number: int = 0
+
+
+@dataclass(slots=True)
+class Result:
+    """A result.  It may change until it is reported."""
+
+    job: int = 0  #: place of its job in the tape
+    host: int = 0
+    identity: int = 0
+    version: int = 0
+    kind: int = PLAIN
+    threads: int = 1
+    time: float = 0.0
+    sent: float = 0.0
+    elapsed: float = 0.0
+    cpu: float = 0.0
+    peak: float = 0.0
+    benchmark: float = 0.0
+    counted: float = 0.0
+    work: float = 0.0  #: true operations behind it; 0: forged or copied
+    answer: int = 0  #: 0: right
+    outcome: int = VALID
+    refusal: int = 0
+    check: bool = False  #: a replica beyond the quorum
+
+
+def columns_of(cls: type) -> np.dtype[np.void]:
+    """Return the type of a table of such objects."""
+    kinds = {"float": "f8", "int": "i8", "bool": "?"}
+    return np.dtype([(each.name, kinds[str(each.type)]) for each in fields(cls)])
+
+
+JOB, RESULT = columns_of(Job), columns_of(Result)
+
+
+def table_of(objects: Iterable[object], dtype: np.dtype[np.void]) -> Table:
+    """Return objects as a table."""
+    row = attrgetter(*(dtype.names or ()))
+    return np.array([row(each) for each in objects], dtype=dtype)
+
+
+def objects_of(table: Table, cls: Any) -> Iterator[Any]:  # Any: that class
+    """Yield the rows of a table as objects."""
+    for first in range(0, table.size, AT_A_TIME):
+        for row in table[first : first + AT_A_TIME].tolist():
+            yield cls(*row)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tape:
-    """A run: jobs, results in the order of time, and the account of each identity."""
+    """A run: jobs, results in the order of their jobs, and the account of each identity."""
 
     jobs: Table
     results: Table
     accounts: Table  #: by identity
     quorum: int
-    numbers: Table = None  #: of jobs, where they are not their places
 
     def of(self, name: str) -> Table:
         """Return a fact of each result's job."""
@@ -84,34 +110,8 @@ class Tape:
         """Return which results were found valid."""
         return self.results["outcome"] == VALID
 
-
-def job_log(tape: Tape) -> JobLog:
-    """Return a tape as the log that credit systems are replayed over."""
-    rows = tape.results
-    estimate = tape.of("estimate")
-    benchmark = rows["benchmark"]
-    columns: dict[str, Any] = {
-        "workunit_id": rows["job"] + 1,
-        "host_id": rows["identity"],
-        "user_id": tape.accounts[rows["identity"]],
-        "app_id": tape.of("app").astype(np.int64),
-        "app_version_id": rows["version"],
-        "outcome": rows["outcome"].astype(np.int64),
-        "anonymous": (rows["kind"] == OWN_BUILD).astype(np.int64),
-        "is_gpu": (rows["kind"] == GPU).astype(np.int64),
-        "time": rows["time"],
-        "received_time": rows["time"],
-        "sent_time": rows["sent"],
-        "elapsed_time": rows["elapsed"],
-        "cpu_time": rows["cpu"],
-        "peak_flops": rows["peak"],
-        "ncpus": np.full(rows.size, 64.0),
-        "p_fpops": benchmark,
-        "p_iops": 2.0 * benchmark,
-        "fpops_counted": rows["counted"],
-        "rsc_fpops_est": estimate,
-        "rsc_fpops_bound": BOUND * estimate,
-        "fixed_credit": DEPLOYED.of_flops(estimate),
-        "delay_bound": np.full(rows.size, DELAY_BOUND),
-    }
-    return JobLog(columns, rows.size)
+    def decided(self) -> Iterator[tuple[list[Result], Job]]:
+        """Yield the results of each job, and the job."""
+        jobs = enumerate(objects_of(self.jobs, Job))
+        for place, results in groupby(objects_of(self.results, Result), attrgetter("job")):
+            yield list(results), next(job for at, job in jobs if at == place)
