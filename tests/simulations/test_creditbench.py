@@ -15,12 +15,11 @@ import pyarrow.parquet
 import pytest
 
 from cobblestone.cli import run_command
-from cobblestone.credit_lab.attacks.acts import Act, Seen
+from cobblestone.credit_lab.attacks.acts import Act, Attack, Seen
 from cobblestone.credit_lab.attacks.catalogue import ATTACKS, find_attack
 from cobblestone.credit_lab.attacks.searched import PARAMETERS
-from cobblestone.credit_lab.bench import loop, tasks
+from cobblestone.credit_lab.bench import tasks
 from cobblestone.credit_lab.bench.bootstrap import ratio_interval
-from cobblestone.credit_lab.bench.ledger_loop import LedgerRun, run_ledger
 from cobblestone.credit_lab.bench.measures import (
     Scene,
     attack_figures,
@@ -32,7 +31,7 @@ from cobblestone.credit_lab.bench.measures import (
 from cobblestone.credit_lab.bench.optimiser import Search, look_for_attack
 from cobblestone.credit_lab.bench.population import computers
 from cobblestone.credit_lab.bench.report import read_entries, write_report
-from cobblestone.credit_lab.bench.run import Run
+from cobblestone.credit_lab.bench.run import NONE, Run
 from cobblestone.credit_lab.bench.stream import read_prices, read_stream, watch, write_prices, write_stream
 from cobblestone.credit_lab.bench.streams import generator, stream_key
 from cobblestone.credit_lab.bench.tasks import (
@@ -44,26 +43,23 @@ from cobblestone.credit_lab.bench.tasks import (
     seeds_from,
 )
 from cobblestone.credit_lab.bench.worlds import DAYS, SIZES, WORLDS, World, find_world, sized
-from cobblestone.credit_lab.replay import replay
-from cobblestone.credit_lab.systems.find import COMPARED, find_contender
-from cobblestone.credit_lab.systems.ledger import LedgerWatcher
-from cobblestone.credit_lab.systems.pay import Pay, at_once
-from cobblestone.credit_lab.systems.tape import GPU, START, Tape, job_log
+from cobblestone.credit_lab.systems.find import LATE, VISIBLE, find_contender
+from cobblestone.credit_lab.systems.pay import at_once
+from cobblestone.credit_lab.systems.tape import ERROR, GPU, RESULT, START, Tape
 from cobblestone.domain.errors import ConfigError
-from cobblestone.policy.credit.ledger_system.records import LedgerRules
-from cobblestone.policy.credit.registry import credit_system
-from cobblestone.policy.dispatch.limits import spot_check_probability
 
 
 def world(name: str = "normal-q2", **more: Any) -> World:
     return replace(find_world(name), **({"hosts": 100, "jobs": 3000} | more))
 
 
-def tape_of(
-    name: str = "normal-q2", seed: int = 7, attack: str = "", checks: int = loop.NONE
-) -> tuple[Run, Tape]:
+def tape_of(name: str = "normal-q2", seed: int = 7, attack: str = "", checks: str = NONE) -> tuple[Run, Tape]:
     run = Run(world(name), seed, attack=find_attack(attack) if attack else None, checks=checks)
     return run, run.finish()
+
+
+def played(system: str, of: World, attack: Attack | None = None, *, strict: bool = False) -> Scene:
+    return play(of, attack, 3, [find_contender(system)], strict=strict)[0]
 
 
 def same(one: Any, other: Any) -> bool:
@@ -110,56 +106,31 @@ def test_one_attack_more_changes_no_other(monkeypatch: pytest.MonkeyPatch) -> No
     assert same(before, tape_of(attack="random-half")[1].results)
 
 
-# Twins
+def test_systems_that_share_a_run_are_paid_as_each_alone() -> None:
+    names = ("counted:minimum", "creditnew-designed", "creditnew-deployed")
+    attack = find_attack("fresh-time")
+    together = play(world("normal-q1"), attack, 3, [find_contender(name) for name in names])
+    for name, scene in zip(names, together, strict=True):
+        alone = played(name, world("normal-q1"), attack)
+        assert np.array_equal(alone.pay.price, scene.pay.price)
+        assert alone.pay.state_bytes == scene.pay.state_bytes > 0
 
 
-@pytest.mark.parametrize(
-    ("name", "attack"),
-    [
-        ("normal-q2", ""),
-        ("normal-q1", ""),
-        ("tag-q1", ""),
-        ("projects-q2", ""),
-        ("faster-q1", ""),
-        ("early-q1", "new-account"),
-        ("constant-q1", "cherry-churn"),
-        ("normal-q1", "ring-forges"),
-        ("normal-q2", "pair-x10"),
-        ("normal-q1", "forge-50"),
-        ("normal-q1", "no-number"),
-    ],
-)
-def test_the_compiled_ledger_system_is_the_engine(name: str, attack: str) -> None:
-    of, rules = world(name), LedgerRules(early_exits=name.startswith("early"))
-    cheat = find_attack(attack) if attack else None
-    run = Run(of, 7, attack=cheat)
-    watcher = LedgerWatcher(of.quorum, run.accounts, 99, rules=rules)
-    tape = run.finish(watcher)
-    engine = watcher.pay(tape)
-    fast, twin = run_ledger(LedgerRun(of, 7, attack=cheat), 99, rules)
-    assert same(tape.results, fast.results)
-    assert twin.price == pytest.approx(engine.price, rel=1e-9)
-    assert twin.extra == pytest.approx(engine.extra, rel=1e-6, abs=1e-7 * float(engine.price.sum()))
-    assert np.array_equal(twin.final, engine.final)
-    assert np.array_equal(twin.revoked, engine.revoked)
-    assert twin.audits == engine.audits
-
-
-@pytest.mark.parametrize("name", [each for each in COMPARED if each != "ledger"])
-def test_a_tape_is_paid_as_the_policy_pays_its_log(name: str) -> None:
-    _, tape = tape_of("normal-q1", attack="time-x10", checks=loop.VISIBLE)
-    from cobblestone.credit_lab.figures import ReplayOptions
-
-    options = ReplayOptions(host_scale_check=name == "creditnew-designed")
-    policy = replay(job_log(tape), credit_system(name), options).granted
-    assert find_contender(name).pay(tape, None).price == pytest.approx(policy, rel=1e-9)
+def test_a_job_that_nobody_takes_is_known_as_refused() -> None:
+    attack = replace(find_attack("cherry-error=0"), share=0.25)  # they take no job
+    of = replace(world("normal-q1", hosts=8, jobs=300), leaving=0.0)
+    run = Run(of, 3, attack=attack)
+    run._known = [host for host in run._known if host.group]
+    run._member = {1: ([0, 1], [1.0, 2.0])}
+    watcher = find_contender("ledger").watcher(1, run.accounts, 1)
+    tape = run.finish([watcher])
+    assert set(tape.results["outcome"]) == {ERROR}
+    assert watcher.pay().price.size == tape.results.size
 
 
 def test_checks_are_drawn_as_the_dispatch_draws_them() -> None:
-    for trusted in (0, 5, 10, 11, 40, 1000):
-        assert loop.check_probability.py_func(10.0, trusted) == spot_check_probability(trusted)
-    _, visible = tape_of("normal-q1", checks=loop.VISIBLE)
-    _, late = tape_of("normal-q1", checks=loop.LATE)
+    _, visible = tape_of("normal-q1", checks=VISIBLE)
+    _, late = tape_of("normal-q1", checks=LATE)
     assert 0.02 < visible.results["check"].mean() < 0.5
     assert late.results["check"].sum() == visible.results["check"].sum()  # the same draws
 
@@ -193,7 +164,7 @@ def test_jobs_follow_their_world() -> None:
 def test_every_attack_runs_and_its_computers_are_always_there(name: str) -> None:
     attack = ATTACKS[name]
     of = f"{attack.world}-q{attack.quorums[0]}"
-    run, tape = tape_of(of, attack=name, checks=loop.VISIBLE)
+    run, tape = tape_of(of, attack=name, checks=VISIBLE)
     attackers = run.hosts["group"] > 0
     assert 2 <= attackers.sum() <= 20
     rows = tape.results[attackers[tape.results["host"]]]
@@ -247,7 +218,7 @@ def scene(
     jobs = np.zeros(len(works), dtype=Run(of, 1).jobs.dtype)
     jobs["app"], jobs["estimate"], jobs["work"] = 1, works, works
     jobs["time"] = START + 86400.0 * (DAYS / 3 + 1 + np.arange(len(works)) * (DAYS * 2 / 3 - 2) / len(works))
-    rows = np.zeros(len(works), dtype=Run(of, 1).rows.dtype)
+    rows = np.zeros(len(works), dtype=RESULT)
     rows["job"], rows["work"], rows["host"], rows["time"] = np.arange(len(works)), works, hosts, jobs["time"]
     rows["identity"] = rows["host"] + 1
     tape = Tape(jobs=jobs, results=rows, accounts=np.arange(11), quorum=1)
@@ -428,11 +399,11 @@ def own(tmp_path: Path, text: str = OWN) -> str:
 
 
 def test_a_system_of_ones_own_sees_events_and_asks_for_checks(tmp_path: Path) -> None:
-    played = play(world("normal-q1"), None, 3, find_contender(own(tmp_path)))
-    assert played.pay.problems == ()
-    fixed = play(world("normal-q2"), None, 3, find_contender("fixed"))
-    assert honest_figures(played)["spread"] == pytest.approx(honest_figures(fixed)["spread"], abs=0.02)
-    checked = set(played.tape.results["job"][played.tape.results["check"]])
+    mine = played(own(tmp_path), world("normal-q1"), None)
+    assert mine.pay.problems == ()
+    fixed = played("fixed", world("normal-q2"), None)
+    assert honest_figures(mine)["spread"] == pytest.approx(honest_figures(fixed)["spread"], abs=0.02)
+    checked = set(mine.tape.results["job"][mine.tape.results["check"]])
     assert {job for job in range(3000) if job % 10 == 0} <= checked
 
 
@@ -449,11 +420,11 @@ def test_a_price_that_is_none_is_named_with_line_and_event(tmp_path: Path, answe
     text = OWN.replace("self.issued[event.job] * 1e-12", f"{answer} if event.job == 5 else 1.0")
     name = own(tmp_path, text)
     small = world("normal-q1", jobs=200)
-    problems = play(small, None, 3, find_contender(name)).pay.problems
+    problems = played(name, small, None).pay.problems
     assert len([each for each in problems if told in each and "verdict" in each and "line " in each]) >= 1
     assert any("no price for job 5" in each for each in problems)
     with pytest.raises(ConfigError, match=r"line .* verdict: price of host"):
-        play(small, None, 3, find_contender(name), strict=True)
+        played(name, small, None, strict=True)
 
 
 def test_nothing_twice_too_late_and_unknown(tmp_path: Path) -> None:
@@ -470,7 +441,7 @@ def test_nothing_twice_too_late_and_unknown(tmp_path: Path) -> None:
         .strip()
         .replace("\n", "\n            "),
     )
-    problems = play(world("normal-q1", jobs=200), None, 3, find_contender(own(tmp_path, text))).pay.problems
+    problems = played(own(tmp_path, text), world("normal-q1", jobs=200), None).pay.problems
     for told in (
         "final before",
         "no such valid result",
@@ -491,7 +462,7 @@ def example(first_line: str) -> str:
 def test_the_system_of_the_page_runs(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(example("# mine.py"))
-    scene = play(world("normal-q1"), None, 3, find_contender(f"{path}:ByEstimate"))
+    scene = played(f"{path}:ByEstimate", world("normal-q1"), None)
     assert scene.pay.problems == ()
     assert honest_figures(scene)["overhead"] == pytest.approx(0.05, abs=0.02)
 
@@ -500,8 +471,8 @@ def test_the_attack_of_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     made: dict[str, Any] = {}
     exec(example("# attack"), made)  # the page's own code
     monkeypatch.setitem(ATTACKS, "at-night", made["ATTACK"])
-    base = baseline(play(world("normal-q1"), None, 3, find_contender("runtime")))
-    run = play(world("normal-q1"), find_attack("at-night"), 3, find_contender("runtime"))
+    base = baseline(played("runtime", world("normal-q1"), None))
+    run = played("runtime", world("normal-q1"), find_attack("at-night"))
     assert attack_figures(run, base, generator(1, "x"))["gain"] > 1.3
 
 
@@ -517,23 +488,26 @@ def test_a_file_that_is_no_system_is_refused(tmp_path: Path) -> None:
 
 
 def recorded(tmp_path: Path, name: str = "normal-q1", attack: str = "") -> tuple[Tape, Path]:
-    _, tape = tape_of(name, attack=attack, checks=loop.LATE)
+    _, tape = tape_of(name, attack=attack, checks=LATE)
     path = tmp_path / "events.parquet"
     assert write_stream(tape, path) > tape.results.size * 2
     return tape, path
 
 
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
 @pytest.mark.parametrize("system", ["creditnew-deployed", "steady"])
-def test_a_recorded_stream_is_paid_as_the_run_itself(tmp_path: Path, system: str) -> None:
-    tape, path = recorded(tmp_path, attack="cherry-error")
+def test_a_recorded_stream_is_paid_as_the_run_itself(tmp_path: Path, system: str, ending: str) -> None:
+    run = Run(world("normal-q1"), 7, attack=find_attack("cherry-error"), checks=LATE)
+    watcher = find_contender(system).watcher(1, run.accounts, 1)
+    tape = run.finish([watcher])
+    path = tmp_path / f"events.{ending}"
+    assert write_stream(tape, path) > tape.results.size * 2
     again, problems = read_stream(path, strict=True)
     assert problems == ()
-    contender = find_contender(system)
-    pay = contender.pay(again, None)
-    rows = tape.results["outcome"].argsort(kind="stable")
-    del rows
-    assert float(pay.price.sum()) == pytest.approx(float(contender.pay(tape, None).price.sum()), rel=1e-6)
-    write_prices(again, pay, tmp_path / "prices.parquet")
+    pay = watch(again, find_contender(system).watcher(1, again.accounts.tolist(), 1))
+    assert pay.price[again.valid] == pytest.approx(watcher.pay().price[tape.valid], rel=1e-9)
+    write_prices(again, pay, tmp_path / f"prices.{ending}")
+    assert read_prices(tmp_path / f"prices.{ending}", tape, strict=True).price == pytest.approx(pay.price)
 
 
 def test_prices_of_any_program_are_scored(tmp_path: Path) -> None:
@@ -602,9 +576,7 @@ def test_a_stream_that_cannot_be_is_named_by_line_and_event(tmp_path: Path) -> N
 def test_the_ledger_system_prices_a_recorded_stream(tmp_path: Path) -> None:
     _, path = recorded(tmp_path)
     tape, _ = read_stream(path)
-    watcher = find_contender("ledger").watcher(1, tape.accounts.tolist(), 1, early_exits=False, strict=True)
-    assert watcher is not None
-    pay: Pay = watch(tape, watcher)
+    pay = watch(tape, find_contender("ledger").watcher(1, tape.accounts.tolist(), 1, strict=True))
     assert (pay.price[tape.valid] > 0.0).all()
 
 
@@ -632,22 +604,5 @@ def test_the_commands(
     capsys.readouterr()
     assert run_command(["creditbench", "score", prices, *chosen, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["gain"] == pytest.approx(1.0, abs=0.05)
-    picture = tmp_path / "gains.svg"
-    small = [
-        "credit",
-        "compare",
-        "--hosts",
-        "60",
-        "--jobs",
-        "1000",
-        "--system",
-        "fixed",
-        "--picture",
-        str(picture),
-    ]
-    assert run_command(small) == 0
-    assert "Gain of attackers" in capsys.readouterr().out
-    assert picture.read_text(encoding="utf-8").startswith("<?xml")
-    assert run_command(["credit", "compare", "--picture", str(tmp_path / "gains.txt")]) == 1
     assert run_command(["creditbench", "run", str(tmp_path / "o"), "--only", "nothing"]) != 0
     assert "no such world" in capsys.readouterr().err

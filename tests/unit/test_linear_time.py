@@ -649,8 +649,6 @@ ELSEWHERE = {
     "statistics.web.site": "writes",
     "sdk.api.batch": "writes",
     "sdk.api.jobs": "the scientist's own list of arguments",
-    "credit_lab.replay": "the operator's own files",
-    "credit_lab.joblog": "the operator's own files",
     "credit_lab.bench.report": "writes",
     "simulator.world.host_tables": "the researcher's own files",
     "simulator.paper.figures": "writes",

@@ -17,7 +17,8 @@ SHOWN = "normal-q1"
 
 def draw_all(entries: Sequence[Entry], folder: Path) -> list[Path]:
     """Draw what the results allow; return the files.  The same results make the same files."""
-    plt = _drawing()
+    plt = load_matplotlib()
+    plt.rcParams.update({"svg.hashsalt": "cobblestone", "svg.fonttype": "none"})
     made = list[Path]()
     attacks = [entry for entry in entries if "/" in entry["scenario"]]
     if attacks:
@@ -32,17 +33,6 @@ def draw_all(entries: Sequence[Entry], folder: Path) -> list[Path]:
             made.append(folder / f"{name}.svg")
             draw(plt, [first[system] for system in sorted(first)], made[-1])
     return made
-
-
-def draw_gains(entries: Sequence[Entry], path: Path) -> None:
-    """Draw the heat map of gains only."""
-    _heat_map(_drawing(), [entry for entry in entries if "/" in entry["scenario"]], path)
-
-
-def _drawing() -> Any:
-    plt = load_matplotlib()
-    plt.rcParams.update({"svg.hashsalt": "cobblestone", "svg.fonttype": "none"})
-    return plt
 
 
 def _heat_map(plt: Any, attacks: Sequence[Entry], path: Path) -> None:

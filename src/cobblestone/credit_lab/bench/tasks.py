@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from cobblestone.credit_lab.bench.measures import Figures, Scene, attack_figures
 from cobblestone.credit_lab.bench.run import NONE, Run
 from cobblestone.credit_lab.bench.streams import LARGEST_SEED, generator, stream_key
 from cobblestone.credit_lab.bench.worlds import SIZES, WORLDS, World, find_world, sized
-from cobblestone.credit_lab.systems.find import LEDGER, OWN, VISIBLE, Contender, find_contender
+from cobblestone.credit_lab.systems.find import OWN, VISIBLE, Contender, find_contender
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.files import write_durably
 from cobblestone.sweep.backends import open_backend
@@ -167,38 +167,6 @@ def _plain(value: Any) -> Any:  # Any: JSON
     if isinstance(value, list | tuple):
         return [_plain(each) for each in several]
     return None if isinstance(value, float) and not math.isfinite(value) else several
-
-
-SMALL_SYSTEMS = (
-    "benchmark",
-    "counted",
-    "creditnew-designed",
-    "creditnew-deployed",
-    "steady",
-    "steady-measured",
-    LEDGER,
-)
-SMALL_ATTACKS = ("time-x10", "benchmark-x10", "counts-x10", "one-in-ten", "new-account", "cherry-error")
-
-
-def small_comparison(
-    systems: Iterable[str], *, hosts: int, jobs: int, seed: int, quorum: int, progress: Callable[[str], None]
-) -> list[dict[str, Any]]:  # Any: JSON
-    """Return results, as in files, of a few attacks at any size; ``progress`` is told of each system."""
-    world = replace(find_world(f"normal-q{quorum}"), hosts=hosts, jobs=jobs)
-    found = list[dict[str, Any]]()
-    for system in tuple(systems) or SMALL_SYSTEMS:
-        progress(f"{system}: {len(SMALL_ATTACKS) + 1} runs of {jobs} jobs …")
-        contender = [find_contender(system)]
-        head = {"system": system, "size": "S", "seed": str(seed)}
-        scene = play(world, None, seed, contender)[0]
-        base = baseline(scene)
-        found.append(head | {"scenario": world.name, "figures": _plain(honest_figures(scene))})
-        for name in SMALL_ATTACKS:
-            scene = play(world, find_attack(name), seed, contender)[0]
-            figures = attack_figures(scene, base, generator(seed, "bootstrap"))
-            found.append(head | {"scenario": f"{world.name}/{name}", "figures": _plain(figures)})
-    return found
 
 
 def run_plan(
