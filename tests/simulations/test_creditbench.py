@@ -75,7 +75,7 @@ def same(one: Any, other: Any) -> bool:
 def test_a_seed_makes_one_world_and_another_seed_another() -> None:
     first, again, other = (tape_of(seed=seed)[1].results for seed in (2**64 - 1, 2**64 - 1, 5))
     assert same(first, again)
-    assert not np.array_equal(first["elapsed"], other["elapsed"])
+    assert not np.array_equal(first["run_time"], other["run_time"])
 
 
 @pytest.mark.parametrize("attack", ["time-x10", "ring-x3", "no-number", "counts-x10", "forge-10"])
@@ -83,7 +83,7 @@ def test_an_attack_changes_no_honest_job(attack: str) -> None:
     run, attacked = tape_of("normal-q2", attack=attack)
     _, honest = tape_of("normal-q2")
     assert same(attacked.jobs, honest.jobs)
-    names = ["elapsed", "answer", "peak", "sent"]
+    names = ["run_time", "answer", "peak", "sent"]
 
     def reports(tape: Tape) -> dict[tuple[int, int], tuple[float, ...]]:
         rows = tape.results[run.hosts["group"][tape.results["host"]] == 0]

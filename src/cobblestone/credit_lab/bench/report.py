@@ -34,6 +34,16 @@ HONEST_COLUMNS = (
 )
 """Columns of the table of honest scenarios, in this order."""
 
+GAINS = {
+    "Gain of attackers": "gain",
+    "Mean person": "gain_mean",
+    "Worst decile of people": "gain_worst",
+    "Credit per job, forged ones included": "per_slot",
+    "What honest computers get beside attackers": "windfall",
+    "95 % interval of the gain, bootstrap over people": "interval",
+}
+"""Tables of scenarios with attackers, and their figures."""
+
 PICTURES = {
     "gains": "Gain by attack and system: what attackers get per true operation / what they get when honest",
     "cloud": "Credit / fair credit of honest computers, by speed",
@@ -87,13 +97,15 @@ def over_seeds(entries: Iterable[Entry]) -> dict[tuple[str, str], dict[str, floa
 
 
 def marked(scenario: str, figure: str, figures: dict[str, float]) -> str:
-    """Return a figure as text, with an exclamation mark if it misses its target."""
+    """Return a figure as text, with an exclamation mark if it misses its target; ``interval``: that of the gain."""
+    if figure == "interval" and {"gain_low", "gain_high"} <= figures.keys():
+        return f"{figures['gain_low']:.2f} … {figures['gain_high']:.2f}"
     value = figures.get(figure)
     if value is None:
         return "–"
     text = f"{value:.1f}" if abs(value) >= 100 else f"{value:.3f}"
-    targets = [each for each in targets_of(scenario) if each.figure == figure]
-    return f"{text} !" if any(not each.met(value) for each in targets) else text
+    met = all(each.met(value) for each in targets_of(scenario) if each.figure == figure)
+    return text if met else f"{text} !"
 
 
 def tables(entries: Sequence[Entry]) -> list[Table]:
@@ -104,20 +116,12 @@ def tables(entries: Sequence[Entry]) -> list[Table]:
     attacks = [each for each in scenarios if "/" in each]
     honest = [each for each in WORLDS if each in scenarios]
     found = [_summary(means, systems)]
-    if attacks:
-        for title, figure in (
-            ("Gain of attackers", "gain"),
-            ("Mean person", "gain_mean"),
-            ("Worst decile of people", "gain_worst"),
-            ("Credit per job, forged ones included", "per_slot"),
-            ("What honest computers get beside attackers", "windfall"),
-        ):
-            rows = tuple(
-                (each, *(marked(each, figure, means.get((system, each), {})) for system in systems))
-                for each in attacks
-            )
-            found.append(Table(title, ("scenario", *systems), rows))
-        found.append(_intervals(means, systems, attacks))
+    for title, figure in GAINS.items() if attacks else ():
+        rows = tuple(
+            (each, *(marked(each, figure, means.get((system, each), {})) for system in systems))
+            for each in attacks
+        )
+        found.append(Table(title, ("scenario", *systems), rows))
     for scenario in honest:
         rows = tuple(
             (system, *(marked(scenario, name, means[system, scenario]) for name in HONEST_COLUMNS))
@@ -150,20 +154,6 @@ def _summary(means: dict[tuple[str, str], dict[str, float]], systems: list[str])
         rows.append(tuple(cells))
     columns = ("system", *dict.fromkeys(each.figure for each in TARGETS), "largest gain", "µs a result")
     return Table("Targets met / scenarios in which they count", columns, tuple(rows))
-
-
-def _intervals(
-    means: dict[tuple[str, str], dict[str, float]], systems: list[str], attacks: list[str]
-) -> Table:
-    rows = list[tuple[str, ...]]()
-    for scenario in attacks:
-        cells = [scenario]
-        for system in systems:
-            figures = means.get((system, scenario), {})
-            low, high = figures.get("gain_low"), figures.get("gain_high")
-            cells.append("–" if low is None or high is None else f"{low:.2f} … {high:.2f}")
-        rows.append(tuple(cells))
-    return Table("95 % interval of the gain, bootstrap over people", ("scenario", *systems), tuple(rows))
 
 
 def write_report(folder: Path) -> Path:
@@ -250,13 +240,14 @@ def _html(found: Sequence[Table], pictures: Sequence[Path], how: Sequence[str]) 
 
 def as_csv(entries: Sequence[Entry]) -> str:
     """Return one line per result; a figure that a result has not is empty."""
-    known = [
-        name
-        for entry in entries
-        for name, value in entry["figures"].items()
-        if isinstance(value, int | float)
-    ]
-    names = sorted(dict.fromkeys(known))
+    names = sorted(
+        {
+            name
+            for entry in entries
+            for name, value in entry["figures"].items()
+            if isinstance(value, int | float)
+        }
+    )
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("system", "scenario", "size", "seed", *names))

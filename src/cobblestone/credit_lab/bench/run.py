@@ -46,6 +46,7 @@ MOST_REPLICAS = 12
 MOST_DRAWS = 400
 BURST_DAYS, BURST_FACTOR = 0.02, 10.0
 CLOCK_JUMPS = 1e-4
+_RECORD = ("results", "refused", "trusted", "since_pass", "passes", "caught")
 
 
 @dataclass(slots=True)
@@ -171,7 +172,7 @@ class Run:
         """Return a result that crashed, was aborted or did not come back."""
         host.refused += 1
         result = self._bare(host, number, job, released=False)
-        result.sent, result.elapsed, result.cpu = job.time - 7200.0, 60.0, 60.0
+        result.sent, result.run_time, result.cpu_time = job.time - 7200.0, 60.0, 60.0
         result.refusal, result.outcome = kind, ERROR
         return result
 
@@ -186,7 +187,7 @@ class Run:
             identity=host.identity,
             version=job.app * 1_000_000 + 2 if own else job.app * 10 + host.kind + (5 if released else 0),
             kind=host.kind,
-            threads=host.threads,
+            ncpus=host.threads,
             time=job.time,
             peak=host.peak,
             benchmark=host.benchmark,
@@ -200,11 +201,11 @@ class Run:
         result = self._bare(host, number, job, released=released)
         result.work = speed * job.fixed if job.fixed > 0.0 else job.work
         spent = result.work / speed
-        result.elapsed = spent * math.exp(host.noise * normal(keys["noise"], number, place))
+        result.run_time = spent * math.exp(host.noise * normal(keys["noise"], number, place))
         if uniform(keys["jump"], number, place) < CLOCK_JUMPS:
-            result.elapsed *= 100.0
+            result.run_time *= 100.0
         result.sent = job.time - min(DELAY_BOUND, spent * host.wait + 3600.0)
-        result.cpu = result.elapsed * host.busy * (0.15 if host.kind == GPU else 0.97)
+        result.cpu_time = result.run_time * host.busy * (0.15 if host.kind == GPU else 0.97)
         result.counted = 0.9 * result.work
         burst = uniform(keys["burst"], int(job.time // 86400.0), place) < BURST_DAYS
         if uniform(keys["wrong"], number, place) < host.wrong * (BURST_FACTOR if burst else 1.0):
@@ -258,19 +259,9 @@ class Run:
     # -------------------------------------------------------------------------------------- attackers
 
     def _seen(self, host: Host, number: int, job: Job, *, first: bool) -> Seen:
-        return Seen(
-            job=number,
-            time=job.time,
-            length=job.length,
-            first=first,
-            results=host.results,
-            refused=host.refused,
-            trusted=host.trusted,
-            since_pass=host.since_pass,
-            passes=host.passes,
-            caught=host.caught,
-            draw=uniform(self._keys["attackers"], number, host.place),
-        )
+        draw = uniform(self._keys["attackers"], number, host.place)
+        record = {name: getattr(host, name) for name in _RECORD}
+        return Seen(job=number, time=job.time, length=job.length, first=first, draw=draw, **record)
 
     def _asked(self, host: Host, number: int, job: Job, *, first: bool) -> int:
         """Return the kind of refusal of an attacker that is given a job; it may begin as somebody else before."""
@@ -278,7 +269,8 @@ class Run:
         if attack.renew(seen, attack.strength):
             host.identity = len(self.accounts)
             self.accounts.append(len(self.accounts) + self.world.hosts)  # nobody has this account
-            host.results = host.refused = host.trusted = host.since_pass = host.passes = host.caught = 0
+            for name in _RECORD:
+                setattr(host, name, 0)
             seen = self._seen(host, number, job, first=first)
         return attack.refuse(seen, attack.strength)
 
@@ -293,21 +285,21 @@ class Run:
 
 def _falsify(act: Act, result: Result, group: int) -> None:
     """Change a truthful report to what an attacker reports; accomplices forge the same."""
-    result.elapsed *= act.time
-    result.cpu *= act.time
+    result.run_time *= act.time
+    result.cpu_time *= act.time
     result.sent = min(
-        result.sent, result.time - min(result.elapsed, DELAY_BOUND)
+        result.sent, result.time - min(result.run_time, DELAY_BOUND)
     )  # it holds the job that long
     result.peak *= act.peak
     result.benchmark *= act.benchmark
     result.counted *= act.counts
     if act.threads != 1.0 and result.kind != GPU:
         result.peak *= act.threads
-        result.cpu *= act.threads
-        result.threads = int(result.threads * act.threads)
+        result.cpu_time *= act.threads
+        result.ncpus = int(result.ncpus * act.threads)
     if act.benchmark_failed:
         result.peak = result.benchmark = 1e9
     if act.run_time is not None:
-        result.elapsed = result.cpu = act.run_time
+        result.run_time = result.cpu_time = act.run_time
     if act.forged or act.copied:
         result.work, result.answer = 0.0, group if act.forged else 0

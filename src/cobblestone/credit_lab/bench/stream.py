@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from cobblestone.credit_lab.systems.events import (
+    REPORTED,
     Issue,
     Problems,
     Refuse,
@@ -60,15 +61,6 @@ from cobblestone.domain.errors import ConfigError
 COLUMNS = tuple(dict.fromkeys(("time", "event", *Issue._fields, *Report._fields, *Refuse._fields, "valid")))
 _WHOLE = {"job", "host", "app", "version", "stratum", "account", "quorum", "ncpus", "kind"}
 _FLAGS = {"gpu", "own_build", "valid"}
-_REPORTED = {
-    "run_time": "elapsed",
-    "cpu_time": "cpu",
-    "peak": "peak",
-    "benchmark": "benchmark",
-    "counted": "counted",
-    "ncpus": "threads",
-    "sent": "sent",
-}
 _AT_A_TIME = 100_000
 
 
@@ -216,8 +208,8 @@ def _result(issue: dict[str, Any], ended: dict[str, Any]) -> Result:
     if lost:
         result.refusal = ended["kind"]
         return result
-    for name, field in _REPORTED.items():
-        setattr(result, field, ended[name])
+    for name in REPORTED:
+        setattr(result, name, ended[name])
     result.kind = GPU if ended["gpu"] else OWN_BUILD if ended["own_build"] else PLAIN
     return result
 

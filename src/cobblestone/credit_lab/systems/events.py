@@ -264,17 +264,10 @@ def events_of(
     issue = Issue(now, job.number, host, job.app, result.version, job.stratum, job.estimate, account, quorum)
     if result.outcome == ERROR:
         return issue, Refuse(now, job.number, host, result.refusal)
-    return issue, Report(
-        now,
-        job.number,
-        host,
-        run_time=result.elapsed,
-        cpu_time=result.cpu,
-        peak=result.peak,
-        benchmark=result.benchmark,
-        ncpus=result.threads,
-        counted=result.counted,
-        gpu=result.kind == GPU,
-        own_build=result.kind == OWN_BUILD,
-        sent=result.sent,
-    )
+    told = {name: getattr(result, name) for name in REPORTED}
+    gpu, own_build = result.kind == GPU, result.kind == OWN_BUILD
+    return issue, Report(now, job.number, host, gpu=gpu, own_build=own_build, **told)
+
+
+REPORTED = ("run_time", "cpu_time", "peak", "benchmark", "ncpus", "counted", "sent")
+"""Figures that a report and a result call the same."""

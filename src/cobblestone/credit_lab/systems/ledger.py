@@ -91,7 +91,7 @@ class LedgerWatcher(Watcher):
                 app.meet(key)
             known = [app.hosts.get(key, NEW_HOST) for key in keys]
             least = min(known, key=lambda record: record.trusted)
-            size = relative_size(app.record, least, work, self.rules)
+            size = relative_size(app.record, least, work)
             drawn = uniform(self.seed, reports[0].job, 0)
             more = decide_check(least, self.rules, quorum=self.quorum, draw=drawn, size=size).replicas
             self.drawn = {key[0] for key in keys} if more else set()
@@ -176,14 +176,13 @@ class LedgerWatcher(Watcher):
             result_id=result_id,
             host=_key(result),
             owner=self.accounts[result.identity],
-            run_time=result.elapsed,
+            run_time=result.run_time,
             speed=result.peak,
-            counted=result.counted,
         )
 
 
 def _key(result: Result) -> HostKey:
-    return result.identity, result.version, str(result.threads.bit_length())
+    return result.identity, result.version, str(result.ncpus.bit_length())
 
 
 def _job(job: TapeJob) -> Job:

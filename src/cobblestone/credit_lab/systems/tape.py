@@ -55,11 +55,11 @@ class Result:
     identity: int = 0
     version: int = 0
     kind: int = PLAIN
-    threads: int = 1
+    ncpus: int = 1
     time: float = 0.0
     sent: float = 0.0
-    elapsed: float = 0.0
-    cpu: float = 0.0
+    run_time: float = 0.0
+    cpu_time: float = 0.0
     peak: float = 0.0
     benchmark: float = 0.0
     counted: float = 0.0

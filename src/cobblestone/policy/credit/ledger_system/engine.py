@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import median
 from typing import assert_never
 
 from cobblestone.domain.values import changed, float_sum
@@ -29,7 +28,6 @@ from cobblestone.policy.credit.ledger_system.readings import (
 from cobblestone.policy.credit.ledger_system.records import (
     AppRecord,
     AuditFinished,
-    Basis,
     CheckDecision,
     CheckFailed,
     Event,
@@ -41,7 +39,6 @@ from cobblestone.policy.credit.ledger_system.records import (
     LedgerRules,
     LedgerState,
     Outcome,
-    Price,
     Report,
 )
 
@@ -84,42 +81,18 @@ def decide_check(
     )
 
 
-def relative_size(
-    app: AppRecord, host: HostRecord, job: Job, rules: LedgerRules, *, counted: float = 0.0
-) -> float:
-    """Return the value of a job / the mean price of the host's jobs; ``counted``: operations, for `Basis.COUNTED`."""
-    value = worth(app, job)
-    if rules.basis is Basis.COUNTED and formula.usable(counted) and value > 0.0:
-        value *= formula.counted_size(counted, job.estimate)
-    return value * host.jobs / host.earned if host.earned > 0.0 else 1.0
+def relative_size(app: AppRecord, host: HostRecord, job: Job) -> float:
+    """Return the value of a job / the mean price of the host's jobs."""
+    return worth(app, job) * host.jobs / host.earned if host.earned > 0.0 else 1.0
 
 
 def third_opinion(state: LedgerState, job: Job, reports: Sequence[Report], rules: LedgerRules) -> bool:
     """Return whether the price of two valid results waits for one more trusted host: both say that the job was very long."""
-    if len(reports) != 2 or rules.basis is not Basis.ESTIMATE or not independent(*reports):
+    if len(reports) != 2 or not independent(*reports):
         return False
     known = variances(state.app, rules)
     draft = Draft(state, rules, state.app)
     return all(read(draft, job, report, known).u > known.tail for report in reports)
-
-
-def price_part(
-    state: LedgerState, job: Job, report: Report, rules: LedgerRules, *, fraction: float, paid: float
-) -> Price:
-    """Return what a running job is worth provisionally at this share of its work, less what was paid before (never below 0).
-
-    ``report.run_time`` is the time so far.  All of it is due back unless the result becomes valid; then its price is due instead.
-    """
-    amount = 0.0
-    if formula.usable(fraction) and formula.usable(report.run_time / min(fraction, 1.0)):
-        draft = Draft(state, rules, state.app)
-        whole = changed(report, run_time=report.run_time / min(fraction, 1.0))
-        reading = read(draft, job, whole, variances(state.app, rules))
-        amount = formula.part_due(worth(state.app, job), reading.u, fraction, paid)
-    why = words.part(amount, fraction)
-    return Price(
-        result_id=report.result_id, host=report.host, amount=amount, provisional=True, reasons=(why,)
-    )
 
 
 def settled(host: HostRecord) -> float:
@@ -157,16 +130,6 @@ def level(app: AppRecord, stratum: str = "") -> float:
     return app.unit * math.exp(constant(app, stratum))
 
 
-def calibrated(app: AppRecord, hosts: Sequence[tuple[float, float]]) -> AppRecord:
-    """Return an app on the level of others: (credit, estimated FLOPs here) per device second of hosts that run both.
-
-    The median host gets as much per device second here as elsewhere.
-    """
-    ratios = [_ratio(credit, flops) for credit, flops in hosts]
-    usable = [ratio for ratio in ratios if formula.usable(ratio)]
-    return changed(app, unit=median(usable), constant=0.0) if usable else app
-
-
 def _ratio(credit: float, flops: float) -> float:
     return credit / flops if formula.usable(credit) and formula.usable(flops) else 0.0
 
@@ -201,7 +164,7 @@ def _refused(draft: Draft, event: JobRefused) -> Outcome:
     readings = [read(draft, event.job, report, known) for report in event.reports]
     usable = [each for each in readings if each.precision > 0.0]
     value = worth(draft.app, event.job)
-    if not usable or draft.rules.basis is not Basis.ESTIMATE or value <= 0.0:
+    if not usable or value <= 0.0:
         return Outcome(state=draft.changed())
     app, host = draft.app, draft.host(event.host)
     length = formula.keeper_factor(app.length.paid, app.length.value)

@@ -9,15 +9,7 @@ from cobblestone.domain.values import changed, value
 from cobblestone.policy.credit.ledger_system import rules as formula
 from cobblestone.policy.credit.ledger_system import words
 from cobblestone.policy.credit.ledger_system.readings import Draft, Partners, Reading, Variances, worth
-from cobblestone.policy.credit.ledger_system.records import (
-    Basis,
-    HostRecord,
-    Job,
-    JobDecided,
-    Keeper,
-    Price,
-    Report,
-)
+from cobblestone.policy.credit.ledger_system.records import HostRecord, JobDecided, Keeper, Price
 
 
 @value()
@@ -37,17 +29,14 @@ def prices(
     known: Variances,
 ) -> tuple[Price, ...]:
     """Return the price of each report, by the records before the event; accounts and keepers change."""
-    job = event.job
-    value = worth(draft.app, job)
+    value = worth(draft.app, event.job)
     own, partner = draft.app.own, draft.app.partner
     provisional = event.quorum < 3 and len(event.reports) <= event.quorum
     found: list[Price] = []
     for reading, others in zip(readings, partners, strict=True):
         report = reading.report
         host = draft.host(report.host)
-        if draft.rules.basis is not Basis.ESTIMATE:
-            worked = _as_counted(draft, job, event.reports, report, host)
-        elif len(readings) > 1:
+        if len(readings) > 1:
             worked = _by_partners(draft, value, others, host)
             if others.count:
                 partner = kept(partner, value, others.factor)
@@ -88,23 +77,6 @@ def _alone(draft: Draft, value: float, factor: float, host: HostRecord) -> Worke
     price = formula.own_price(value, factor, host.bank, slack)
     bank = formula.bank_after(host.bank, value, price, slack)
     return Worked(price, bank, (words.alone(value, factor, price, bank),))
-
-
-def _as_counted(
-    draft: Draft, job: Job, reports: Sequence[Report], report: Report, host: HostRecord
-) -> Worked:
-    value = worth(draft.app, job)
-    if draft.rules.basis is Basis.TIMED:
-        seconds = report.run_time if formula.usable(report.run_time) else 0.0
-        rate = report.rate if formula.usable(report.rate) else 0.0
-        progress = report.progress if formula.usable(report.progress) else 0.0
-        amount = formula.timed_price(draft.app.unit, seconds, job.estimate if value else 0.0, rate, progress)
-        return Worked(amount, host.bank, (words.timed(amount, seconds, rate or draft.app.unit, progress),))
-    counts = [each.counted for each in reports if formula.usable(each.counted)]
-    if not counts or not value:
-        return Worked(value, host.bank, (words.estimate_only(value),))
-    size = formula.counted_size(min(counts), job.estimate)
-    return Worked(value * size, host.bank, (words.counted(value * size, min(counts)),))
 
 
 def _paid(draft: Draft, host: HostRecord, worked: Worked, *, provisional: bool, checked: bool) -> HostRecord:

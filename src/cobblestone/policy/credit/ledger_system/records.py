@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from enum import StrEnum
 from typing import TypeAlias
 
 from cobblestone.domain.reasons import Reason
@@ -28,14 +27,6 @@ CellKey: TypeAlias = tuple[str, int, str]
 """Stratum, app version, and resource usage."""
 
 
-class Basis(StrEnum):
-    """What a job of an app is worth."""
-
-    ESTIMATE = "estimate"  #: its estimate, corrected by the run times of others
-    COUNTED = "counted"  #: the operations that a deterministic machine counted, which the comparison of results includes
-    TIMED = "timed"  #: its run time at the host's settled rate: every job runs for the same time
-
-
 @value(kw_only=True)
 class LedgerRules:
     """Rules of an app.  The defaults are those that were measured."""
@@ -47,7 +38,6 @@ class LedgerRules:
     check_floor: float = 0.02  #: ... or with this one, if that is more
     tail: float = 1.75  #: residuals beyond so many standard deviations are a tail
     early_exits: bool = False  #: jobs may end long before their estimate: the step detector is off
-    basis: Basis = Basis.ESTIMATE
     staked_jobs: int = 2  #: half of the price of so many first jobs is held, the price of an identity ...
     stake_until: int = 20  #: ... until the host has so many valid jobs
 
@@ -144,7 +134,7 @@ class LedgerState:
 class Job:
     """A workunit."""
 
-    estimate: float  #: E, FLOPs; for `Basis.TIMED` the seconds that each job runs
+    estimate: float  #: E, FLOPs
     stratum: str = ""  #: by which the scheduler routes, if it does
 
 
@@ -157,9 +147,6 @@ class Report:
     owner: int = 0  #: person; results of one person are no evidence for each other.  0: unknown
     run_time: float = 0.0  #: seconds
     speed: float = 0.0  #: peak FLOPs per second of the devices used; only the first of a record counts
-    counted: float = 0.0  #: operations, for `Basis.COUNTED`
-    rate: float = 0.0  #: settled credit per second of this host in other apps, for `Basis.TIMED`
-    progress: float = 1.0  #: attested share of the work done, 0 to 1, for `Basis.TIMED`
 
 
 @value(kw_only=True)

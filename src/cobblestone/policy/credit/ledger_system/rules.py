@@ -1,6 +1,5 @@
 """Formulas of the ledger system, as functions of plain numbers.
 
-Numba compiles each of them unchanged, so the laboratory runs the very same functions; a test compares them to the last bit.
 Names: E estimate, c, a, d effects (`cobblestone.policy.credit.ledger_system.records`), u the residual of a report, v variances,
 q noise factors, w weights, k where tails begin.  Amounts are credits, effects natural logarithms.
 Sources: posterior mean of a normal model for weights and learning (Kalman filter with clipped innovations); stochastic
@@ -31,9 +30,6 @@ FIRST_LOOK = 200
 
 CLOSER_LOOK = 2000.0
 """Residuals that measure what is left of it, per variance of a residual; again until it is small."""
-
-PAID_IN_PARTS = 0.9
-"""Share of what a running job seems worth that is paid provisionally."""
 
 
 def usable(figure: float) -> bool:
@@ -246,19 +242,3 @@ def stratum_constant(difference: float, precision: float) -> float:
     """Return c of a stratum from its weighted mean difference to the first one: what exceeds two standard errors."""
     least = 2.0 / math.sqrt(precision)
     return difference - min(max(difference, -least), least)
-
-
-def part_due(value: float, u: float, fraction: float, paid: float) -> float:
-    """Return what is due of a running job at this share of its work; only a shorter job than expected changes its value."""
-    due = PAID_IN_PARTS * value * min(1.0, math.exp(bounded(u))) * min(max(fraction, 0.0), 1.0)
-    return max(0.0, due - paid)
-
-
-def timed_price(unit: float, seconds: float, limit: float, rate: float, progress: float) -> float:
-    """Return the price of a job of fixed run time: seconds within the limit, at the host's settled rate, for the work done."""
-    return min(seconds, limit) * (rate if rate > 0.0 else unit) * min(max(progress, 0.0), 1.0)
-
-
-def counted_size(counted: float, estimate: float) -> float:
-    """Return counted operations / estimate, within the largest ratio that counts."""
-    return math.exp(bounded(math.log(counted) - math.log(estimate)))

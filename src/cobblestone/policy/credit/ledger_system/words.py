@@ -33,25 +33,6 @@ def alone(value: float, factor: float, price: float, bank: float) -> Reason:
     )  # fmt: skip
 
 
-def counted(amount: float, operations: float) -> Reason:
-    """Say that operations were counted, and compared like results."""
-    return reason(
-        "ledger_counted",
-        "Granted {amount}: {operations} operations, counted alike on every computer and compared like the result.",
-        amount=amount, operations=operations,
-    )  # fmt: skip
-
-
-def timed(amount: float, seconds: float, rate: float, progress: float) -> Reason:
-    """Say that the job ran for the time that all jobs of its app run."""
-    return reason(
-        "ledger_timed",
-        "Granted {amount}: {seconds} s (at most what jobs of this app run) at {rate} credits per second, which this computer "
-        "earned with other jobs; share of the work: {progress}.",
-        amount=amount, seconds=seconds, rate=rate, progress=progress,
-    )  # fmt: skip
-
-
 def provisional(host: HostRecord, rules: LedgerRules) -> Reason:
     """Say why a price is in escrow."""
     return reason(
@@ -60,15 +41,6 @@ def provisional(host: HostRecord, rules: LedgerRules) -> Reason:
         "drawn after its result arrived.",
         chance=_chance(host, rules),
     )
-
-
-def part(amount: float, fraction: float) -> Reason:
-    """Say what a running job is worth by now."""
-    return reason(
-        "ledger_part",
-        "{amount} for the share {fraction} of a running job; taken back unless its result becomes valid.",
-        amount=amount, fraction=fraction,
-    )  # fmt: skip
 
 
 def refused(charge: float, size: float) -> Reason:
