@@ -11,18 +11,15 @@ from tests.helpers.ledger_book import UNIT, Book
 
 from cobblestone.policy.credit.ledger_system import words
 from cobblestone.policy.credit.ledger_system.engine import (
-    calibrated,
     decide_check,
     inherit,
     level,
-    price_part,
     relative_size,
     settled,
 )
 from cobblestone.policy.credit.ledger_system.records import (
     AppRecord,
     AuditFinished,
-    Basis,
     CheckFailed,
     HostKey,
     HostRecord,
@@ -38,25 +35,9 @@ JOB = Job(estimate=1e12)
 KEY: HostKey = (1, 1, "")
 
 
-def alone(
-    book: Book,
-    number: int = 0,
-    *,
-    run_time: float = 1000.0,
-    counted: float = 0.0,
-    rate: float = 0.0,
-    progress: float = 1.0,
-) -> float:
+def alone(book: Book, number: int = 0, *, run_time: float = 1000.0) -> float:
     """Let host 1 finish a job alone, and return its price."""
-    report = Report(
-        result_id=number,
-        host=KEY,
-        run_time=run_time,
-        speed=1e9,
-        counted=counted,
-        rate=rate,
-        progress=progress,
-    )
+    report = Report(result_id=number, host=KEY, run_time=run_time, speed=1e9)
     return book.tell(JobDecided(job=JOB, reports=(report,))).prices[0].amount
 
 
@@ -84,9 +65,7 @@ def test_a_check_is_drawn_after_the_upload_and_less_often_with_trust(
 
 def test_a_large_job_is_checked_more_often_so_that_each_credit_runs_the_same_risk() -> None:
     host = HostRecord(jobs=10, earned=20.0)
-    assert relative_size(AppRecord(unit=UNIT), host, Job(estimate=6e12), RULES) == pytest.approx(3.0)
-    counted = LedgerRules(basis=Basis.COUNTED)
-    assert relative_size(AppRecord(unit=UNIT), host, JOB, counted, counted=4e12) == pytest.approx(2.0)
+    assert relative_size(AppRecord(unit=UNIT), host, Job(estimate=6e12)) == pytest.approx(3.0)
     assert relative_size(AppRecord(unit=UNIT), HostRecord(), JOB, RULES) == 1.0
 
 
@@ -206,32 +185,6 @@ def test_the_constant_of_routed_jobs_is_learnt_where_versions_compare_them() -> 
     run(book, rng, hosts, {"long": math.log(3.0), "small": 0.0}, 3000)
     ratio = level(book.state.app, "small") / level(book.state.app, "long")
     assert ratio == pytest.approx(1 / 3.0, rel=0.1)
-
-
-def test_counted_operations_are_paid_as_counted_and_a_timed_job_by_the_settled_rate() -> None:
-    book = Book(LedgerRules(basis=Basis.COUNTED))
-    assert alone(book, run_time=1e9, counted=3e12) == pytest.approx(3.0)
-    assert alone(book, run_time=1e9, counted=math.nan) == pytest.approx(1.0)
-    timed = Book(LedgerRules(basis=Basis.TIMED))
-    limit = JOB.estimate
-    assert alone(timed, run_time=5 * limit, rate=2e-12, progress=0.5) == pytest.approx(1.0)
-    assert alone(timed, run_time=limit) == pytest.approx(limit * UNIT)
-    assert alone(timed, run_time=limit, progress=math.nan) == 0.0
-
-
-def test_a_part_of_a_running_job_is_worth_less_than_its_share_of_the_estimate() -> None:
-    book = Book()
-    report = Report(result_id=1, host=KEY, run_time=500.0, speed=1e9)
-    part = price_part(book.state, JOB, report, RULES, fraction=0.5, paid=0.1)
-    assert part.amount == pytest.approx(0.35)
-    assert part.provisional
-
-
-def test_an_app_is_put_on_the_level_of_the_median_computer_elsewhere() -> None:
-    app = calibrated(
-        AppRecord(unit=UNIT), [(2.0, 1e9), (3.0, 1e9), (400.0, 1e9), (math.nan, 1.0), (1.0, 0.0)]
-    )
-    assert level(app) == pytest.approx(3e-9)
 
 
 def test_the_account_of_a_computer_is_told_in_words() -> None:

@@ -167,14 +167,12 @@ def _refused(draft: Draft, event: JobRefused) -> Outcome:
     if not usable or value <= 0.0:
         return Outcome(state=draft.changed())
     app, host = draft.app, draft.host(event.host)
-    length = formula.keeper_factor(app.length.paid, app.length.value)
-    size = float_sum(formula.refused_size(each.u, known.size, known.noise, length) for each in usable) / len(
-        usable
-    )
+    sizes = [formula.refused_size(each.u, known.size, known.noise, app.length.factor) for each in usable]
+    size = float_sum(sizes) / len(sizes)
     before = settled(host)
     if event.replicated:
         factor = partners_of(None, readings, known).factor
-        charge = value * (size - factor / formula.keeper_factor(app.partner.paid, app.partner.value))
+        charge = value * (size - factor / app.partner.factor)
         draft.hosts[event.host] = changed(host, debt=host.debt - charge)
     else:
         charge = value * (size - 1.0)

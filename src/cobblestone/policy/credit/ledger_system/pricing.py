@@ -9,7 +9,7 @@ from cobblestone.domain.values import changed, value
 from cobblestone.policy.credit.ledger_system import rules as formula
 from cobblestone.policy.credit.ledger_system import words
 from cobblestone.policy.credit.ledger_system.readings import Draft, Partners, Reading, Variances, worth
-from cobblestone.policy.credit.ledger_system.records import HostRecord, JobDecided, Keeper, Price
+from cobblestone.policy.credit.ledger_system.records import HostRecord, JobDecided, Price
 
 
 @value()
@@ -39,13 +39,13 @@ def prices(
         if len(readings) > 1:
             worked = _by_partners(draft, value, others, host)
             if others.count:
-                partner = kept(partner, value, others.factor)
+                partner = partner.after(value, others.factor)
         else:
             w = formula.weight(known.size, reading.precision)
             r = formula.tail_share(w, known.size, known.noise)
             factor = formula.size_factor(reading.u, w, r, known.tail, known.size)
             worked = _alone(draft, value, factor, host)
-            own = kept(own, value, formula.kept_factor(factor, known.size, known.noise))
+            own = own.after(value, formula.kept_factor(factor, known.size, known.noise))
         why = (words.provisional(host, draft.rules),) if provisional else ()
         found.append(Price(
             result_id=report.result_id, host=report.host, amount=worked.amount, provisional=provisional,
@@ -57,23 +57,17 @@ def prices(
     return tuple(found)
 
 
-def kept(keeper: Keeper, value: float, factor: float) -> Keeper:
-    """Return a unit keeper after a factor."""
-    paid, total, count = formula.keeper_after(keeper.paid, keeper.value, keeper.count, value, factor)
-    return Keeper(paid=paid, value=total, count=count)
-
-
 def _by_partners(draft: Draft, value: float, others: Partners, host: HostRecord) -> Worked:
     bank = formula.bank_after(host.bank, value, value, draft.rules.slack)
     if not others.count:
         return Worked(value, bank, (words.estimate_only(value),))
-    factor = others.factor / formula.keeper_factor(draft.app.partner.paid, draft.app.partner.value)
+    factor = others.factor / draft.app.partner.factor
     return Worked(value * factor, bank, (words.by_partners(value, others, factor),))
 
 
 def _alone(draft: Draft, value: float, factor: float, host: HostRecord) -> Worked:
     slack = draft.rules.slack
-    factor /= formula.keeper_factor(draft.app.own.paid, draft.app.own.value)
+    factor /= draft.app.own.factor
     price = formula.own_price(value, factor, host.bank, slack)
     bank = formula.bank_after(host.bank, value, price, slack)
     return Worked(price, bank, (words.alone(value, factor, price, bank),))

@@ -80,6 +80,20 @@ class Keeper:
     value: float = 0.0
     count: float = 0.0  #: results in its memory
 
+    @property
+    def factor(self) -> float:
+        """Return what factors are divided by so that their mean is 1."""
+        return min(max(self.paid / self.value, 0.25), 4.0) if self.value > 0.0 else 1.0
+
+    def after(self, amount: float, factor: float) -> Keeper:
+        """Return the keeper after a result of this value and factor.
+
+        It begins with fifty results of factor 1, and remembers 1000 results, later 5000.
+        """
+        paid, value = (self.paid, self.value) if self.value > 0.0 else (50.0 * amount, 50.0 * amount)
+        kept = 1.0 - 1.0 / min(1000.0 + self.count, 5000.0)
+        return Keeper(paid=paid * kept + amount * factor, value=value * kept + amount, count=self.count + 1.0)
+
 
 @value(kw_only=True)
 class StepDetector:

@@ -25,12 +25,6 @@ KNOWN = 8
 FIRST_VARIANCE = 10.0
 """Variance of the effect of a host without reports, in variances of known effects: its word counts for little."""
 
-FIRST_LOOK = 200
-"""Residuals that measure a step at first after its alarm."""
-
-CLOSER_LOOK = 2000.0
-"""Residuals that measure what is left of it, per variance of a residual; again until it is small."""
-
 
 def usable(figure: float) -> bool:
     """Return whether a reported figure exists: finite and positive."""
@@ -122,24 +116,6 @@ def check_probability(trusted: float, scale: float, floor: float, size: float) -
     return 1.0 if trusted <= scale else min(1.0, max(floor, scale / trusted) * size)
 
 
-def keeper_factor(paid: float, value: float) -> float:
-    """Return what factors are divided by so that their mean is 1."""
-    return min(max(paid / value, 0.25), 4.0) if value > 0.0 else 1.0
-
-
-def keeper_after(
-    paid: float, value: float, count: float, amount: float, factor: float
-) -> tuple[float, float, float]:
-    """Return a keeper (sum of value x factor, sum of values, results) after a result of this value and factor.
-
-    It begins with fifty results of factor 1, and remembers 1000 results, later 5000.
-    """
-    if value <= 0.0:
-        paid = value = 50.0 * amount
-    kept = 1.0 - 1.0 / min(1000.0 + count, 5000.0)
-    return paid * kept + amount * factor, value * kept + amount, count + 1.0
-
-
 def kept_factor(factor: float, size: float, noise: float) -> float:
     """Return a factor as a unit keeper takes it: an absurd report that the bank does not pay must not lower other prices."""
     return min(factor, math.exp(3.0 * math.sqrt(size + noise)))
@@ -202,34 +178,6 @@ def version_after(
 def spread_after(spread: float, effect: float, v: float) -> float:
     """Return tau squared after a host's effect was learnt."""
     return spread + 0.001 * (min(effect * effect, 4.0) + v - spread)
-
-
-def detector_after(
-    up: float, down: float, shift: float, left: int, u: float, variance: float
-) -> tuple[float, float, float, int, float]:
-    """Return the step detector after the residual of a job, and by how much the constant moves now (mostly 0).
-
-    Cumulative sums of clipped residuals beyond an allowance, which a tenth of liars does not reach; after an alarm Huber's
-    location of the next residuals.  ``left`` counts those that are missing, up to 0 at the first look.
-    """
-    sigma = math.sqrt(variance)
-    needed = max(FIRST_LOOK, int(CLOSER_LOOK * variance))
-    if left != 0:
-        seen = FIRST_LOOK + left if left < 0 else max(0, needed - left)
-        shift += 1.5 * min(max(u - shift, -sigma), sigma) / (seen + 1)
-        left += 1 if left < 0 else -1
-        if left != 0:
-            return 0.0, 0.0, shift, left, 0.0
-        if abs(shift) > 0.03:
-            return 0.0, 0.0, 0.0, needed, shift
-        return 0.0, 0.0, 0.0, 0, 0.0
-    allowance = max(0.05, 0.15 * sigma)
-    z = min(max(u, -sigma), sigma)
-    up = max(0.0, up + z - allowance)
-    down = max(0.0, down - z - allowance)
-    if max(up, down) > 4.0 * variance / allowance:
-        return 0.0, 0.0, 0.0, -FIRST_LOOK, 0.0
-    return up, down, 0.0, 0, 0.0
 
 
 def cell_after(mean: float, count: float, sample: float, variance: float) -> tuple[float, float]:
