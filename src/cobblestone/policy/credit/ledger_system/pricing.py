@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cobblestone.domain.reasons import Reason
-from cobblestone.domain.values import changed, value
+from cobblestone.domain.values import changed
 from cobblestone.policy.credit.ledger_system import rules as formula
-from cobblestone.policy.credit.ledger_system import words
 from cobblestone.policy.credit.ledger_system.readings import Draft, Partners, Reading, Variances, worth
 from cobblestone.policy.credit.ledger_system.records import HostRecord, JobDecided, Price
-
-
-@value()
-class Worked:
-    """A price before the account, and the bank after it."""
-
-    amount: float
-    bank: float
-    reasons: tuple[Reason, ...]
 
 
 def prices(
@@ -37,49 +26,51 @@ def prices(
         report = reading.report
         host = draft.host(report.host)
         if len(readings) > 1:
-            worked = _by_partners(draft, value, others, host)
+            amount, bank = _by_partners(draft, value, others, host)
             if others.count:
                 partner = partner.after(value, others.factor)
         else:
             w = formula.weight(known.size, reading.precision)
             r = formula.tail_share(w, known.size, known.noise)
             factor = formula.size_factor(reading.u, w, r, known.tail, known.size)
-            worked = _alone(draft, value, factor, host)
+            amount, bank = _alone(draft, value, factor, host)
             own = own.after(value, formula.kept_factor(factor, known.size, known.noise))
-        why = (words.provisional(host, draft.rules),) if provisional else ()
-        found.append(Price(
-            result_id=report.result_id, host=report.host, amount=worked.amount, provisional=provisional,
-            reasons=worked.reasons + why,
-        ))  # fmt: skip
-        after = _paid(draft, host, worked, provisional=provisional, checked=report.result_id in event.checked)
+        found.append(
+            Price(result_id=report.result_id, host=report.host, amount=amount, provisional=provisional)
+        )
+        after = _paid(
+            draft, host, amount, bank, provisional=provisional, checked=report.result_id in event.checked
+        )
         draft.hosts[report.host] = after
     draft.app = changed(draft.app, own=own, partner=partner)
     return tuple(found)
 
 
-def _by_partners(draft: Draft, value: float, others: Partners, host: HostRecord) -> Worked:
+def _by_partners(draft: Draft, value: float, others: Partners, host: HostRecord) -> tuple[float, float]:
     bank = formula.bank_after(host.bank, value, value, draft.rules.slack)
     if not others.count:
-        return Worked(value, bank, (words.estimate_only(value),))
+        return value, bank
     factor = others.factor / draft.app.partner.factor
-    return Worked(value * factor, bank, (words.by_partners(value, others, factor),))
+    return value * factor, bank
 
 
-def _alone(draft: Draft, value: float, factor: float, host: HostRecord) -> Worked:
+def _alone(draft: Draft, value: float, factor: float, host: HostRecord) -> tuple[float, float]:
     slack = draft.rules.slack
     factor /= draft.app.own.factor
     price = formula.own_price(value, factor, host.bank, slack)
     bank = formula.bank_after(host.bank, value, price, slack)
-    return Worked(price, bank, (words.alone(value, factor, price, bank),))
+    return price, bank
 
 
-def _paid(draft: Draft, host: HostRecord, worked: Worked, *, provisional: bool, checked: bool) -> HostRecord:
+def _paid(
+    draft: Draft, host: HostRecord, amount: float, bank: float, *, provisional: bool, checked: bool
+) -> HostRecord:
     """Return the account after a price: trust, escrow and the stake of the first jobs."""
-    rules, amount = draft.rules, worked.amount
+    rules = draft.rules
     stake = host.stake + (0.5 * amount if host.jobs < rules.staked_jobs else 0.0)
     return changed(
         host,
-        bank=worked.bank,
+        bank=bank,
         trusted=host.trusted + 1.0,
         jobs=host.jobs + 1,
         earned=host.earned + amount,
