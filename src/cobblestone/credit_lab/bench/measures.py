@@ -2,6 +2,19 @@
 
 The first third of the time does not count: everything is still learning.  Credit is divided by what honest computers get for
 the same work in the same app, so 1 is fair; with attackers, by what honest ones get when all are honest.
+
+* gain: attackers' credit per true operation / that of the same computers when honest, all identities and open escrow
+  counted; target ≤ 1.10
+* gain_mean, gain_worst: mean of people; mean of the tenth that gains most; target ≤ 1.10; –
+* per_slot: credit per result / when honest
+* windfall: what honest computers get beside attackers / without them
+* spread, spread_job: standard deviation of ln(credit / work), of results and of jobs; target ≤ 0.14
+* device, decile_*, size_*: GPU / CPU; lowest and highest tenth by speed and by estimate; target 0.97 … 1.03
+* project, drift, release_*: best / worst project; of 12 periods; after / before a release; target ≤ 1.03
+* overhead, overhead_late: extra executions with 1,000 jobs per computer; in the last third with 5,000; target ≤ 6 %; ≤
+  2.5 %
+* days_final, taken_back: days until credit is final; share taken from honest computers
+* small_falls: share of honest computers whose shown credit never fell by more than 2 %; target ≥ 99 %
 """
 
 from __future__ import annotations
