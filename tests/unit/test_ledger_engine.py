@@ -60,7 +60,7 @@ def test_a_check_is_drawn_after_the_upload_and_less_often_with_trust(
 def test_a_large_job_is_checked_more_often_so_that_each_credit_runs_the_same_risk() -> None:
     host = HostRecord(jobs=10, earned=20.0)
     assert relative_size(AppRecord(unit=UNIT), host, Job(estimate=6e12)) == pytest.approx(3.0)
-    assert relative_size(AppRecord(unit=UNIT), HostRecord(), JOB, RULES) == 1.0
+    assert relative_size(AppRecord(unit=UNIT), HostRecord(), JOB) == 1.0
 
 
 def test_a_computer_that_failed_a_check_is_checked_at_quorum_two_as_at_quorum_one() -> None:
