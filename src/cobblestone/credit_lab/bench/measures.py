@@ -327,8 +327,9 @@ def baseline(scene: Scene) -> Figures:
     fair, work = view.sums()
     n = max(2, scene.hosts.size // 4 + 1)
     results = np.bincount(view.rows["host"], minlength=scene.hosts.size)
+    levels = [float(each) if math.isfinite(each) else 0.0 for each in view.levels]
     return {
-        "levels": [float(each) if math.isfinite(each) else 0.0 for each in view.levels],
+        "levels": levels,
         "fair": fair[:n].tolist(),
         "work": work[:n].tolist(),
         "results": results[:n].tolist(),
@@ -337,12 +338,8 @@ def baseline(scene: Scene) -> Figures:
 
 def honest_beside(scene: Scene) -> Figures:
     """Return another base of gains, where no run without attackers is known: what honest computers get beside them."""
-    view = View(scene)
-    n = scene.hosts.size
-    work = np.bincount(view.rows["host"], weights=view.rows["work"], minlength=n).tolist()
-    results = np.bincount(view.rows["host"], minlength=n).tolist()
-    levels = [float(each) if math.isfinite(each) else 0.0 for each in view.levels]
-    return {"levels": levels, "fair": work, "work": work, "results": results}
+    found = baseline(scene)
+    return found | {"fair": found["work"]}
 
 
 def attack_figures(scene: Scene, base: Figures, rng: Any) -> Figures:

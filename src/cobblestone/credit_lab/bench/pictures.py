@@ -29,9 +29,11 @@ def draw_all(entries: Sequence[Entry], folder: Path) -> list[Path]:
     scenario = scenario or (honest[0]["scenario"] if honest else "")
     first = {entry["system"]: entry for entry in reversed(honest) if entry["scenario"] == scenario}
     if first:
-        for name, draw in (("cloud", _cloud), ("drift", _drift), ("escrow", _escrow)):
-            made.append(folder / f"{name}.svg")
-            draw(plt, [first[system] for system in sorted(first)], made[-1])
+        shown = [first[system] for system in sorted(first)]
+        made += [folder / f"{name}.svg" for name in ("cloud", "drift", "escrow")]
+        _cloud(plt, shown, made[-3])
+        _lines(plt, shown, "periods", made[-2])
+        _lines(plt, shown, "escrow", made[-1])
     return made
 
 
@@ -119,11 +121,3 @@ def _lines(plt: Any, entries: Sequence[Entry], name: str, path: Path) -> None:
     axis.legend(fontsize=7, ncols=3, frameon=False)
     axis.set_xlabel("periods of the run" if name == "escrow" else "periods of the counted time", fontsize=9)
     save_picture(plt, fig, path, 110)
-
-
-def _drift(plt: Any, entries: Sequence[Entry], path: Path) -> None:
-    _lines(plt, entries, "periods", path)
-
-
-def _escrow(plt: Any, entries: Sequence[Entry], path: Path) -> None:
-    _lines(plt, entries, "escrow", path)

@@ -66,19 +66,7 @@ def all_scenarios() -> list[str]:
     return found
 
 
-_CORE = (
-    *("normal-q?", "constant-q?", "projects-q?", "tag-q?", "faster-q?", "estimate-step-q?", "lasting-q1"),
-    *(
-        "*/time-x10",
-        "*/benchmark-1e9",
-        "*/random-half-10",
-        "*/fresh-time",
-        "*/low-first",
-        "*/cherry",
-        "*/cherry-churn",
-    ),
-    *("*/ring-x3", "*/ring-forges", "*/pair-x10", "*/forge-trusted", "*/forge-10"),
-)
+_CORE = ("normal-q?", "projects-q1", "normal-q1/time-x10", "normal-q?/ring-x3")
 
 
 def default_scenarios(size: str) -> tuple[str, ...]:

@@ -19,22 +19,24 @@ def prices(
 ) -> tuple[Price, ...]:
     """Return the price of each report, by the records before the event; accounts and keepers change."""
     value = worth(draft.app, event.job)
-    own, partner = draft.app.own, draft.app.partner
+    own, partner, slack = draft.app.own, draft.app.partner, draft.rules.slack
     provisional = event.quorum < 3 and len(event.reports) <= event.quorum
     found: list[Price] = []
     for reading, others in zip(readings, partners, strict=True):
         report = reading.report
         host = draft.host(report.host)
-        if len(readings) > 1:
-            amount, bank = _by_partners(draft, value, others, host)
-            if others.count:
-                partner = partner.after(value, others.factor)
-        else:
+        amount = value
+        if len(readings) == 1:
             w = formula.weight(known.size, reading.precision)
             r = formula.tail_share(w, known.size, known.noise)
             factor = formula.size_factor(reading.u, w, r, known.tail, known.size)
-            amount, bank = _alone(draft, value, factor, host)
+            amount = formula.own_price(value, factor / draft.app.own.factor, host.bank, slack)
             own = own.after(value, formula.kept_factor(factor, known.size, known.noise))
+        elif others.count:
+            amount = value * (others.factor / draft.app.partner.factor)
+            partner = partner.after(value, others.factor)
+        paid_alone = amount if len(readings) == 1 else value
+        bank = formula.bank_after(host.bank, value, paid_alone, slack)
         found.append(
             Price(result_id=report.result_id, host=report.host, amount=amount, provisional=provisional)
         )
@@ -44,22 +46,6 @@ def prices(
         draft.hosts[report.host] = after
     draft.app = changed(draft.app, own=own, partner=partner)
     return tuple(found)
-
-
-def _by_partners(draft: Draft, value: float, others: Partners, host: HostRecord) -> tuple[float, float]:
-    bank = formula.bank_after(host.bank, value, value, draft.rules.slack)
-    if not others.count:
-        return value, bank
-    factor = others.factor / draft.app.partner.factor
-    return value * factor, bank
-
-
-def _alone(draft: Draft, value: float, factor: float, host: HostRecord) -> tuple[float, float]:
-    slack = draft.rules.slack
-    factor /= draft.app.own.factor
-    price = formula.own_price(value, factor, host.bank, slack)
-    bank = formula.bank_after(host.bank, value, price, slack)
-    return price, bank
 
 
 def _paid(
