@@ -45,7 +45,7 @@ from cobblestone.credit_lab.bench.tasks import (
 from cobblestone.credit_lab.bench.worlds import DAYS, SIZES, WORLDS, World, find_world, sized
 from cobblestone.credit_lab.systems.find import LATE, VISIBLE, find_contender
 from cobblestone.credit_lab.systems.pay import at_once
-from cobblestone.credit_lab.systems.tape import ERROR, GPU, RESULT, START, Tape
+from cobblestone.credit_lab.systems.tape import ERROR, GPU, JOB, RESULT, START, Tape
 from cobblestone.domain.errors import ConfigError
 
 
@@ -215,10 +215,10 @@ def scene(
     table = computers(of, 1)
     table["kind"], table["group"] = 0, 0
     table["group"][list(attackers)] = 1
-    jobs = np.zeros(len(works), dtype=Run(of, 1).jobs.dtype)
+    jobs: Any = np.zeros(len(works), dtype=JOB)
     jobs["app"], jobs["estimate"], jobs["work"] = 1, works, works
     jobs["time"] = START + 86400.0 * (DAYS / 3 + 1 + np.arange(len(works)) * (DAYS * 2 / 3 - 2) / len(works))
-    rows = np.zeros(len(works), dtype=RESULT)
+    rows: Any = np.zeros(len(works), dtype=RESULT)
     rows["job"], rows["work"], rows["host"], rows["time"] = np.arange(len(works)), works, hosts, jobs["time"]
     rows["identity"] = rows["host"] + 1
     tape = Tape(jobs=jobs, results=rows, accounts=np.arange(11), quorum=1)

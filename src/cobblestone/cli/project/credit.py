@@ -12,7 +12,7 @@ from cobblestone.cli.output import when
 if TYPE_CHECKING:
     from cobblestone.api_schema.operation import CreditExplanation, LedgerAudit, LedgerEntry
 
-credit_commands = Commands(no_args_is_help=True, help="Explain, check, correct, replay and compare credit.")
+credit_commands = Commands(no_args_is_help=True, help="Explain, check and correct credit.")
 
 ResultArgument = Annotated[str, typer.Argument(metavar="RESULT", help="ID or name of a result.")]
 
@@ -34,14 +34,11 @@ def _explanation(found: CreditExplanation) -> list[str]:
         lines += _entry(entry)
     if found.entries:
         lines.append(f"Granted in total: {found.granted!r}")
-    if found.account:
-        lines += ["The computer's account:", *(f"  {each['text']}" for each in found.account)]
     return lines
 
 
 def _entry(entry: LedgerEntry) -> list[str]:
-    until = {"trickle": "part of the final grant", "escrow": "until the next check"}.get(entry.kind, "")
-    provisional = f" (provisional: {until})" if entry.provisional else ""
+    provisional = " (provisional: part of the final grant)" if entry.provisional else ""
     lines = [
         f"Entry {entry.id}, {when(entry.time)}: {entry.kind}{provisional} by {entry.system or 'no system'}",
         (

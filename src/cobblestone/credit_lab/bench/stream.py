@@ -74,7 +74,7 @@ def write_stream(tape: Tape, path: Path) -> int:
     kinds = {"event": arrow.string(), **dict.fromkeys(_FLAGS, arrow.bool_())}
     kinds |= dict.fromkeys(_WHOLE, arrow.int64())
     schema = arrow.schema([(name, kinds.get(name, arrow.float64())) for name in COLUMNS])
-    none = [0 if name in _WHOLE else name not in _FLAGS and 0.0 for name in COLUMNS]
+    none: list[Any] = [0 if name in _WHOLE else name not in _FLAGS and 0.0 for name in COLUMNS]
     count = 0
     with _writer(path, schema) as writer:
         lines = list[list[Any]]()  # Any: plain values

@@ -89,11 +89,11 @@ class LedgerWatcher(Watcher):
             keys = [_key(report) for report in reports]
             for key in keys:
                 app.meet(key)
-            known = [app.hosts.get(key, NEW_HOST) for key in keys]
-            least = min(known, key=lambda record: record.trusted)
-            size = relative_size(app.record, least, work)
             drawn = uniform(self.seed, reports[0].job, 0)
-            more = decide_check(least, self.rules, quorum=self.quorum, draw=drawn, size=size).replicas
+            for host in (app.hosts.get(key, NEW_HOST) for key in keys):
+                size = relative_size(app.record, host, work)
+                decision = decide_check(host, self.rules, quorum=self.quorum, draw=drawn, size=size)
+                more = max(more, decision.replicas)
             self.drawn = {key[0] for key in keys} if more else set()
         if not more and len(reports) == 2 and reports[0].answer == reports[1].answer:
             found = [self._report(report, place) for place, report in enumerate(reports)]

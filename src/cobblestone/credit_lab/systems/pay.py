@@ -36,7 +36,8 @@ class Pay:
 def at_once(tape: Tape, price: Table, **more: Any) -> Pay:  # Any: fields of `Pay`
     """Return pay that is final when it is granted, unless ``more`` says otherwise."""
     rows = tape.results
-    return Pay(price=price, **{"final": rows["time"].copy(), "revoked": np.full(rows.size, np.inf)} | more)
+    given: dict[str, Any] = {"final": rows["time"].copy(), "revoked": np.full(rows.size, np.inf)} | more
+    return Pay(price=price, **given)
 
 
 class Watcher:

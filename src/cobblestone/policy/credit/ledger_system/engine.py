@@ -63,13 +63,16 @@ def decide_check(
 ) -> CheckDecision:
     """Return how many more hosts compute a job that this host just uploaded.
 
-    With a ``quorum`` of two or more, call it once, when the quorum is complete, with the host with the fewest trusted jobs.
-    ``draw``: a random number in [0, 1) that is drawn now, after the upload; ``size``: by `relative_size`.
+    With a ``quorum`` of two or more, call it when the quorum is complete, for each of its hosts, with the same ``draw``.  Who
+    refuses many jobs is checked often: it may choose those that an accomplice has, too.
+    ``draw``: a random number in [0, 1) that is drawn after the upload; ``size``: by `relative_size`.
     """
     known = host or HostRecord()
     failed_before = known.jobs > known.trusted
     if quorum > 1 and not failed_before:
-        probability = min(1.0, rules.check_floor * size)
+        probability = min(
+            1.0, max(rules.check_floor, formula.refused_share(known.refused, known.jobs)) * size
+        )
     else:
         probability = formula.check_probability(known.trusted, rules.check_scale, rules.check_floor, size)
     replicas = int(draw < probability and quorum < 3)
@@ -107,6 +110,7 @@ def inherit(old: HostRecord) -> HostRecord:
         noise=old.noise,
         trusted=old.trusted,
         jobs=old.jobs,
+        refused=old.refused,
     )
 
 
@@ -147,12 +151,13 @@ def _refused(draft: Draft, event: JobRefused) -> Outcome:
     size = float_sum(sizes) / len(sizes)
     before = settled(host)
     if event.replicated:
-        factor = partners_of(None, readings, known).factor
-        charge = value * (size - factor / app.partner.factor)
-        draft.hosts[event.host] = changed(host, debt=host.debt - charge)
+        # its price would have rested on one partner: what several say together is nearer to the size, and would charge too little
+        factors = [partners_of(None, [each], known).factor for each in usable]
+        charge = value * (size - float_sum(factors) / len(factors) / app.partner.factor)
+        host = changed(host, debt=host.debt - charge)
     else:
-        charge = value * (size - 1.0)
-        draft.hosts[event.host] = changed(host, bank=host.bank - charge)
+        host = changed(host, bank=host.bank - value * (size - 1.0))
+    draft.hosts[event.host] = changed(host, refused=host.refused + 1)
     return Outcome(state=draft.changed(), corrections=_corrections(draft, {event.host: before}))
 
 

@@ -56,6 +56,7 @@ class HostRecord:
     debt: float = 0.0  #: K, negative: what refused jobs cost; a positive one is never paid
     trusted: float = 0.0  #: W: valid jobs since the last failed check
     jobs: int = 0  #: valid jobs of this identity, ever
+    refused: int = 0  #: jobs that it did not finish and others did
     earned: float = 0.0  #: sum of all prices, those in escrow included, those revoked not
     escrow: float = 0.0  #: sum of the prices that await a check
     escrow_count: int = 0

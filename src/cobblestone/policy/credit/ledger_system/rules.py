@@ -116,6 +116,11 @@ def check_probability(trusted: float, scale: float, floor: float, size: float) -
     return 1.0 if trusted <= scale else min(1.0, max(floor, scale / trusted) * size)
 
 
+def refused_share(refused: int, jobs: int) -> float:
+    """Return the share of jobs that a host refuses, low while it is hardly known."""
+    return refused / (refused + jobs + 10.0)
+
+
 def kept_factor(factor: float, size: float, noise: float) -> float:
     """Return a factor as a unit keeper takes it: an absurd report that the bank does not pay must not lower other prices."""
     return min(factor, math.exp(3.0 * math.sqrt(size + noise)))
