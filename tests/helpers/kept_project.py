@@ -62,6 +62,7 @@ def live(world: World) -> None:
     hosts = _join(world)
     _until_idle(world, TransferCounter(world.ctx))  # it counts what is granted from now on
     _compute(world, hosts)
+    _hold_credit(world, hosts)
     _keep_files(world, hosts[0])
     _speak(world, hosts)
     _follow(world)
@@ -154,6 +155,16 @@ def _compute(world: World, hosts: list[SimHost]) -> None:
     world.settle()
     bob.rpc(reports=late)  # the answer that it could be compared with is gone
     world.settle()
+
+
+def _hold_credit(world: World, hosts: list[SimHost]) -> None:
+    """A job whose credit is provisional."""
+    world.add_jobs(_app(world, "survey", credit_system="ledger"))
+    for host in hosts[:2]:
+        host.rpc(ask=1e6)
+        world.now += 3600
+        host.rpc(reports=[host.finish(name, b"x" * 70_000) for name in sorted(host.held)])
+        world.settle()
 
 
 def _keep_files(world: World, host: SimHost) -> None:

@@ -293,7 +293,7 @@ class LedgerEntry(Reply, frozen=True):
 
     id: int
     time: float
-    kind: str  #: grant, trickle (provisional), correction
+    kind: str  #: grant, trickle, correction; of the system ledger also escrow, release, revoke, settlement
     provisional: bool
     result_id: int
     workunit_id: int
@@ -320,6 +320,7 @@ class CreditExplanation(Reply, frozen=True):
     claimed: float
     report: list[dict[str, Any]]  #: what was refused or bounded when it was reported
     entries: list[LedgerEntry]
+    account: list[dict[str, Any]]  #: credit system ledger: what is known of the computer, in words
 
 
 class NewCorrection(Body, frozen=True, kw_only=True):

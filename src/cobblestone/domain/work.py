@@ -197,6 +197,17 @@ class ReplicationRules:
     max_total_results: int = 10
     max_success_results: int = 6
 
+    def with_quorum(self, quorum: int) -> ReplicationRules:
+        """Return the rules under which so many results must agree, with as many failures allowed as before."""
+        more = max(0, quorum - self.target_nresults)
+        return ReplicationRules(
+            min_quorum=quorum,
+            target_nresults=quorum,
+            max_error_results=self.max_error_results,
+            max_total_results=self.max_total_results + more,
+            max_success_results=self.max_success_results + more,
+        )
+
 
 @value(kw_only=True)
 class Recipients:
@@ -277,6 +288,8 @@ class Result:
     fpops_counted: float = 0.0  #: floating-point operations as counted by the program
     intops_counted: float = 0.0
     outlier: bool = False  #: its run time is kept out of statistics
+    avg_ncpus: float = 0.0  #: processors that it was sent for; 0: not known
+    checks: int = 0  #: further results that check it, by the rules of its app's credit system
 
 
 @value(kw_only=True)

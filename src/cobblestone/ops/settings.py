@@ -432,6 +432,10 @@ class CreditSection(Section):
     max_granted: float = Field(
         73_000_000, gt=0, le=1e12, allow_inf_nan=False, description="Most credit that one job can earn."
     )
+    show_provisional: bool = Field(
+        True,
+        description="Totals on pages and in clients include provisional credit; else only what is final.",
+    )
 
 
 class ContributionsSection(Section):

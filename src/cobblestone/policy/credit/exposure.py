@@ -3,7 +3,8 @@
 *Gain* is what cheating computers get per true operation, as a multiple of what the same computers get when honest.  The
 attacks: run time, benchmark or counts times ten, also under ever new identities; a failed benchmark; low claims first and
 high ones later; dropping jobs that are longer than estimated; a ring of a tenth of the computers, and a pair that always
-meets.  Source of the figures: ``tests/helpers/credit_attacks.py``, 200 computers, 3,000 jobs; docs/credit.md has the table.
+meets.  Source of the figures: ``tests/helpers/credit_attacks.py``, 200 computers, 3,000 jobs; docs/credit.md has the table; those
+of ``ledger`` are of its pilot study.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cobblestone.domain.apps import App
+from cobblestone.policy.credit.ledger_book import LEDGER_RULES
 
 _PICKS = "someone who drops jobs that are longer than estimated"
 _RENEWS = "someone who reports ten times the run time as ever new accounts"
@@ -18,6 +20,7 @@ _INFLATES = "someone who reports ten times the run time"
 _COUNTS = "someone who reports ten times the operations"
 _FAILED = "someone who reports ten times the run time and a failed benchmark"
 _AGREE = "two accounts that meet in many jobs and report ten times the operations"
+_RING = "a tenth of the computers that report and answer alike"
 _PAIR = "two accounts that meet in many jobs and report long run times"
 
 WORST: Mapping[str, tuple[tuple[float, str], tuple[float, str]]] = {
@@ -27,6 +30,8 @@ WORST: Mapping[str, tuple[tuple[float, str], tuple[float, str]]] = {
     "counted:minimum": ((6.7, _AGREE), (9.5, _COUNTS)),
     "creditnew-deployed": ((3.4, _PAIR), (12.0, _FAILED)),
     "creditnew-designed": ((5.5, _RENEWS), (8.3, _INFLATES)),
+    "ledger": ((1.12, _RING), (1.12, _RENEWS)),
+    "ledger-early-exits": ((1.12, _RING), (1.12, _RENEWS)),
     "runtime": ((7.3, _PAIR), (13.0, _FAILED)),
     "steady": ((1.25, _PICKS), (1.28, _PICKS)),
     "steady-measured": ((1.7, _PAIR), (1.28, _PICKS)),
@@ -63,6 +68,11 @@ def _answers(app: App) -> str:
         return "Answers: any output is taken for right, so a computer need not compute. Bound: another --compare."
     if app.dispatch.adaptive:
         return "Answers: at most 4.1 % wrong ones of a computer are taken (spot checks)."
+    if app.credit_system in LEDGER_RULES and app.rules.min_quorum < 2:
+        return (
+            "Answers: another person's computer checks one in ten of a new computer's results and more, at least one in fifty of"
+            " others; a wrong one costs the credit since the last check."
+        )
     if app.rules.min_quorum > 1:
         return f"Answers: a wrong one needs {app.rules.min_quorum} computers of different people that agree on it."
     return (

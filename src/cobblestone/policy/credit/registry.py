@@ -16,6 +16,7 @@ from cobblestone.policy.credit.early_systems import (
     NoCreditSystem,
     RunTimeSystem,
 )
+from cobblestone.policy.credit.ledger_book import LEDGER_RULES, LedgerSystem
 from cobblestone.policy.credit.scales import VersionRecord, VersionScales, deployed_scales, designed_scales
 from cobblestone.policy.credit.steady import MEASURED, STEADY, SteadySystem, steady_scales
 from cobblestone.policy.credit.system import CreditSystem
@@ -39,6 +40,7 @@ def _built_in() -> dict[str, CreditSystem]:
         AssignedSystem(name="after-assimilation", after_assimilation=True),
         NoCreditSystem(name="trickle"),
         NoCreditSystem(),
+        *(LedgerSystem(name=name) for name in LEDGER_RULES),
     ]
     for combination in COMBINATIONS:
         systems += [

@@ -37,7 +37,9 @@ from cobblestone.policy.lifecycle.states import (
     MarkTooLate,
     MarkUnusable,
     MarkValid,
+    NoteCheck,
     PostponeValidation,
+    RaiseQuorum,
     RaiseTarget,
     ReadyToAssimilate,
     ReleaseCommitment,
@@ -193,6 +195,8 @@ class _Draft:
 
 def _changed_result(result: Result, effect: ResultEffect) -> Result:
     match effect:
+        case NoteCheck():
+            return changed(result, checks=effect.checks)
         case TimeOutResult() | DropResult():
             return advance(result, _RESULT_CAUSES[type(effect)])
         case MarkUnusable():
@@ -221,6 +225,8 @@ def _changed_fields(workunit: Workunit, effect: Effect) -> dict[str, object]:
             return {"canonical_result_id": effect.result_id}
         case RaiseTarget():
             return {"rules": changed(workunit.rules, target_nresults=effect.target_nresults)}
+        case RaiseQuorum():
+            return {"rules": workunit.rules.with_quorum(effect.min_quorum)}
         case CreateResult() | ResultEffect():
             raise PolicyViolation("CreateResult needs a new id: use apply_effects")
 

@@ -48,6 +48,11 @@ class WorkunitView:
     workunit: Workunit
     results: tuple[Result, ...] = ()
     keeps_answer: bool = False  #: its batch wants the canonical outputs until it is retired
+    in_escrow: bool = (
+        False  #: credit of a result is provisional: its files stay, so that others can compute it again
+    )
+    audited: bool = False  #: one more host computes it again, though the answer is known
+    checks: int = 0  #: further results that were drawn to be wanted now that the quorum is complete
 
 
 # ------------------------------------------------------------------------------ effects of the transitioner
@@ -77,6 +82,20 @@ class SkipValidation(ResultEffect):
 
 class DropResult(ResultEffect):
     """The result is no longer needed: an inactive or unsent one becomes OVER with DIDNT_NEED."""
+
+
+@value(kw_only=True)
+class NoteCheck(ResultEffect):
+    """So many further results check this one: that was drawn after its upload."""
+
+    checks: int
+
+
+@value(kw_only=True)
+class RaiseQuorum:
+    """So many results must agree on the workunit: sets ``min_quorum`` and ``target_nresults``, and limits below them."""
+
+    min_quorum: int
 
 
 @value(kw_only=True)
@@ -165,6 +184,8 @@ LifecycleEffect = (
     | MarkTooLate
     | SkipValidation
     | DropResult
+    | NoteCheck
+    | RaiseQuorum
     | CreateResult
     | RequestValidation
     | FailWorkunit
@@ -184,6 +205,8 @@ ValidationEffect = (
     | MarkTooLate
     | PostponeValidation
     | RaiseTarget
+    | RaiseQuorum
+    | NoteCheck
     | ClearNeedValidate
     | DropResult
     | FailWorkunit

@@ -54,6 +54,8 @@ from cobblestone.policy.lifecycle.states import (
     FailWorkunit,
     LifecycleEffect,
     MarkTooLate,
+    NoteCheck,
+    RaiseQuorum,
     ReadyToAssimilate,
     ReleaseCommitment,
     RequestValidation,
@@ -97,9 +99,13 @@ def next_transition(view: WorkunitView, *, timing: LifecycleTiming, now: float) 
     if draft.workunit.error_mask:
         _give_up(draft)
     elif draft.workunit.canonical_result_id is not None:
-        _drop_unsent(draft, "canonical_known")
+        if view.audited:
+            created = _create_audit(draft, counts)
+        else:
+            _drop_unsent(draft, "canonical_known")
         _request_validation(draft, counts)
     else:
+        _ask_for_check(draft, counts)
         _request_validation(draft, counts)
         created = _create_results(draft, counts, timing)
     validated = not created and all(is_over(r) and not awaits_validation(r) for r in draft.view.results)
@@ -137,7 +143,15 @@ def deadline_of(result: Result, workunit: Workunit) -> float:
     return sent + workunit.limits.delay_bound
 
 
-_LOOKED_AT_LATER = (TimeOutResult, MarkTooLate, SkipValidation, DropResult, FailWorkunit)
+_LOOKED_AT_LATER = (
+    TimeOutResult,
+    MarkTooLate,
+    SkipValidation,
+    DropResult,
+    FailWorkunit,
+    NoteCheck,
+    RaiseQuorum,
+)
 """Effects that later rules of the same pass depend on; the others need not be applied to the draft."""
 
 
@@ -261,6 +275,53 @@ def _can_validate(workunit: Workunit, counts: _Counts) -> bool:
     """Return whether there is a new success, and enough of them, or a canonical result to compare it with."""
     enough = _has_canonical(workunit) or counts.success >= workunit.rules.min_quorum
     return counts.to_validate > 0 and enough
+
+
+def wants_check(view: WorkunitView) -> tuple[ResultId, ...]:
+    """Return the uploads that complete a quorum now: whether others check them is drawn at this moment, not before."""
+    workunit = view.workunit
+    settled = workunit.error_mask or _has_canonical(workunit) or workunit.need_validate
+    if settled or workunit.target.one_person or any(result.checks for result in view.results):
+        return ()
+    counts = _count(view)
+    if counts.success != counts.to_validate or not _can_validate(workunit, counts):
+        return ()
+    return tuple(result.id for result in view.results if awaits_validation(result))
+
+
+def _ask_for_check(draft: _Draft, counts: _Counts) -> None:
+    more = draft.view.checks
+    uploads = wants_check(draft.view) if more else ()
+    for result_id in uploads:
+        draft.add(
+            NoteCheck(result_id=result_id, checks=more), "check_drawn", "others check what was uploaded"
+        )
+    if uploads:
+        draft.add(
+            RaiseQuorum(min_quorum=counts.success + more),
+            "quorum_raised",
+            "{more} more results are wanted before it is decided",
+            more=more,
+        )
+
+
+def _create_audit(draft: _Draft, counts: _Counts) -> int:
+    """Have one more host compute a job again whose answer is known."""
+    if counts.outstanding or counts.to_validate or draft.workunit.need_validate or audit_failed(draft.view):
+        return 0
+    number = _first_free_number(draft.view)
+    draft.add(
+        CreateResult(number=number, priority=draft.workunit.priority + 1),
+        "audit",
+        "it is computed again: its computer failed a check",
+    )
+    return 1
+
+
+def audit_failed(view: WorkunitView) -> bool:
+    """Return whether more computers failed to compute a job again than the job allows: nothing more is learned of it."""
+    counts = _count(view)
+    return view.audited and counts.errors + counts.no_reply > view.workunit.rules.max_error_results
 
 
 def _request_validation(draft: _Draft, counts: _Counts) -> None:
@@ -390,6 +451,8 @@ def _release_files(draft: _Draft, timing: LifecycleTiming, now: float, *, settle
     workunit = draft.workunit
     if workunit.assimilate_state is not AssimilateState.DONE:
         return None
+    if draft.view.in_escrow:
+        return now + timing.safety_net_seconds
     last_received = max((result.received_time or 0.0 for result in draft.view.results), default=0.0)
     if now < last_received + timing.delete_delay_seconds:
         return last_received + timing.delete_delay_seconds

@@ -37,7 +37,9 @@ from cobblestone.policy.lifecycle.states import (
     MarkTooLate,
     MarkUnusable,
     MarkValid,
+    NoteCheck,
     PostponeValidation,
+    RaiseQuorum,
     RaiseTarget,
     ReadyToAssimilate,
     SetCanonical,
@@ -101,6 +103,8 @@ class ValidationDecision:
     newly_invalid: tuple[ResultId, ...] = ()  #: disagree with the canonical result
     unusable: tuple[ResultId, ...] = ()  #: outputs missing or malformed
     undecided: tuple[ResultId, ...] = ()  #: cannot be compared with the canonical result
+    wrong_together: frozenset[ResultId] = frozenset()  #: of these, those that agree with another one of them
+    audit: bool | None = None  #: whether the canonical result was found again; None: no audit ends with this
     reasons: tuple[Reason, ...] = ()
 
 
@@ -220,6 +224,33 @@ def judge(view: WorkunitView, report: ValidationReport, *, now: float) -> Valida
     return _judge_set(builder, now)
 
 
+def wait_for_third(view: WorkunitView, decision: ValidationDecision, *, now: float) -> ValidationDecision:
+    """Return the decision for a workunit whose results agree, but whose credit wants one more of them."""
+    kept = [
+        each
+        for each in decision.effects
+        if isinstance(each, ClearNeedValidate | MarkUnusable | PostponeValidation)
+    ]
+    seen = {*decision.newly_valid, *decision.newly_invalid}
+    return ValidationDecision(
+        effects=(
+            *kept,
+            *(MarkInconclusive(result_id=result.id) for result in view.results if result.id in seen),
+            *(
+                NoteCheck(result_id=result.id, checks=result.checks + 1)
+                for result in view.results
+                if result.checks
+            ),
+            RaiseQuorum(min_quorum=view.workunit.rules.min_quorum + 1),
+        ),
+        next_check=now,
+        unusable=decision.unusable,
+        reasons=(
+            reason("third_opinion", "the results agree, and one more computer says how long the job is"),
+        ),
+    )
+
+
 def apply_decision(view: WorkunitView, decision: ValidationDecision, now: float) -> WorkunitView:
     """Apply a decision to the view it was made for: the reference for every store.
 
@@ -245,6 +276,7 @@ class _DecisionBuilder:
     unusable: list[ResultId] = field(default_factory=list[ResultId])
     undecided: list[ResultId] = field(default_factory=list[ResultId])
     postponed: list[ResultId] = field(default_factory=list[ResultId])
+    audit: bool | None = None
 
     def matches(self, one: ResultId, other: ResultId) -> bool:
         return (one, other) in self.report.matches or (other, one) in self.report.matches
@@ -324,11 +356,18 @@ class _DecisionBuilder:
             newly_invalid=tuple(self.invalid),
             unusable=tuple(self.unusable),
             undecided=tuple(self.undecided),
+            wrong_together=frozenset(
+                one
+                for one in self.invalid
+                if any(self.matches(one, other) for other in self.invalid if other != one)
+            ),
+            audit=self.audit,
             reasons=tuple(self.reasons),
         )
 
 
 _UNUSABLE = phrase("its outputs cannot be used")
+_AUDIT = phrase("they differ, and that one was computed again because its computer had failed a check")
 
 
 def _of_pair(reasons: Mapping[Pair, Reason], one: ResultId, other: ResultId) -> Reason | None:
@@ -443,7 +482,14 @@ def _judge_stragglers(builder: _DecisionBuilder, canonical_id: ResultId, now: fl
             continue  # the report is older than the choice: have the validator look again
         elif canonical.usable:
             state = check_straggler(result.id, canonical_id, matches=builder.matches)
-            builder.settle(result.id, state, canonical_id)
+            if builder.view.audited and builder.audit is not False:
+                builder.audit = state is ValidateState.VALID
+            if builder.view.audited and state is not ValidateState.VALID:
+                builder.leave(
+                    result.id, _AUDIT
+                )  # either may be wrong: the one under suspicion answers for it
+            else:
+                builder.settle(result.id, state, canonical_id)
         elif canonical.transient:
             builder.exclude(
                 OutputCheck(result_id=result.id, usable=False, problem=canonical.problem, transient=True)

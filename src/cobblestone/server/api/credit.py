@@ -12,21 +12,25 @@ from cobblestone.domain.errors import NotFound
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.values import float_sum
 from cobblestone.domain.work import Result
+from cobblestone.policy.credit.ledger_book import LEDGER_RULES, LedgerBook
+from cobblestone.policy.credit.ledger_system import words
 from cobblestone.server.api.endpoints.routing import LARGE_BODY, Call, answers
+from cobblestone.server.credit.ledger_accounts import record_key, uses_ledger
 from cobblestone.server.credit.ledger_audit import recompute
 from cobblestone.server.credit.scales import ScaleChange, apply_scales
 from cobblestone.server.credit.systems import find_system, system_names
-from cobblestone.store.credit import ledger
+from cobblestone.store.catalog import apps
+from cobblestone.store.credit import ledger, ledger_state
 from cobblestone.store.credit.credit_facts import named_facts
 from cobblestone.store.credit.ledger import LedgerLine
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.work import rows as work
 
 
-def _entry(line: LedgerLine) -> schema.LedgerEntry:
+def _entry(line: LedgerLine, *, in_escrow: bool = False) -> schema.LedgerEntry:
     given = {
         **msgspec.to_builtins(line),
-        "provisional": line.kind == ledger.TRICKLE,
+        "provisional": line.kind == ledger.TRICKLE or (line.kind == ledger.ESCROW and in_escrow),
         "facts": named_facts(line.facts),
     }
     return msgspec.convert(given, schema.LedgerEntry)
@@ -53,16 +57,30 @@ def _explanation(db: Database, wanted: str) -> schema.CreditExplanation:
     entries = ledger.entries_of_result(db, result_id)
     if result is None and not entries:
         raise NotFound(f"There is no result {wanted}, and no ledger entry for it.")
+    escrow = ledger_state.escrow_of_result(db, result_id)
     report = work.result_text(db, result_id).report.get("reasons", [])
     return schema.CreditExplanation(
         result_id=result_id,
         name="" if result is None else result.name,
         state=_state(result),
-        granted=float_sum(line.granted for line in entries),
+        granted=float_sum(line.granted for line in entries if line.kind != ledger.SETTLEMENT),
         claimed=entries[0].claimed if entries else 0.0,
         report=report,
-        entries=[_entry(line) for line in entries],
+        entries=[_entry(line, in_escrow=escrow is not None) for line in entries],
+        account=[] if result is None or not entries else _account(db, result),
     )
+
+
+def _account(db: Database, result: Result) -> list[dict[str, object]]:
+    """Return what the ledger system knows of the computer and version of a result, in words."""
+    app = apps.app_by_id(db, result.app_id)
+    if not uses_ledger(app):
+        return []
+    book, key = LedgerBook(), record_key(result)
+    ledger_state.read_records(db, app.id, [key[0]], book)
+    record = book.hosts.get(key)
+    told = () if record is None else words.account(record, LEDGER_RULES[app.credit_system])
+    return [each.as_json() for each in told]
 
 
 @answers(endpoints.EXPLAIN_CREDIT)
@@ -84,7 +102,7 @@ async def correct(call: Call, body: schema.NewCorrection) -> schema.LedgerEntry:
     def write(tx: Transaction) -> schema.LedgerEntry:
         result_id, _ = _find(tx, body.result)
         granted = next(
-            (line for line in ledger.entries_of_result(tx, result_id) if line.kind == ledger.GRANT), None
+            (line for line in ledger.entries_of_result(tx, result_id) if line.kind in ledger.GRANTS), None
         )
         if granted is None:
             raise NotFound(f"Result {body.result} has no credit yet, so there is nothing to correct.")

@@ -7,21 +7,23 @@ that several validators add to what the rows hold by then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from cobblestone.domain.apps import App, generalised_on_gpu, is_generalised
 from cobblestone.domain.errors import PolicyViolation
-from cobblestone.domain.values import AppVersionId, HostId, ResultId
+from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, changed
 from cobblestone.domain.work import AssimilateState, CreditOfRows, Result, ValidateState
-from cobblestone.ops.settings import CreditSection
 from cobblestone.policy.credit.book import BookEntry, CreditBook, GrantTerms, RecordKey, ResultsJudged
 from cobblestone.policy.credit.claims import ClaimInput, CreditUnit, PlatformKind, WorkunitFacts
+from cobblestone.policy.credit.ledger_system.records import Price
 from cobblestone.policy.dispatch.limits import bad_after_failure, bad_after_valid, quota_after_valid
 from cobblestone.policy.dispatch.versions import is_gpu_class
 from cobblestone.policy.lifecycle.states import WorkunitView
-from cobblestone.policy.validation.canonical import ValidationDecision
-from cobblestone.server.core.offer import OfferCache
+from cobblestone.policy.lifecycle.transition import audit_failed
+from cobblestone.policy.validation.canonical import ValidationDecision, wait_for_third
+from cobblestone.server.core.context import ServerContext
+from cobblestone.server.credit.ledger_accounts import LedgerAccounts, refused_results, uses_ledger
 from cobblestone.server.credit.systems import find_system
 from cobblestone.store.credit import credit_statistics, ledger
 from cobblestone.store.credit.credit_facts import write_facts
@@ -34,23 +36,22 @@ class GrantBatch:
 
     def __init__(
         self,
+        ctx: ServerContext,
         tx: Transaction,
         views: Sequence[WorkunitView],
         *,
-        offers: OfferCache,
-        settings: CreditSection,
-        daily_quota: int,
         assigned: Mapping[ResultId, float] | None = None,
         now: float,
     ) -> None:
         """Start a batch; ``assigned``: credit that the project's own function gave to results."""
+        settings = ctx.settings
         self._tx = tx
         self._assigned = assigned or {}
         self._now = now
-        self._unit = CreditUnit(settings.per_gflops_day)
-        self._max_granted = settings.max_granted
-        self._daily_quota = daily_quota
-        catalogue = offers.get(tx).catalogue
+        self._unit = CreditUnit(settings.credit.per_gflops_day)
+        self._max_granted = settings.credit.max_granted
+        self._daily_quota = settings.scheduler.daily_result_quota
+        catalogue = ctx.offers.get(tx).catalogue
         self._apps = catalogue.apps
         self._gpu = {
             version.id: is_gpu_class(version.plan_class, catalogue.plan_classes)
@@ -58,6 +59,8 @@ class GrantBatch:
             for version in of_app
         }
         self._book = CreditBook()
+        self._accounts: dict[AppId, LedgerAccounts] = {}
+        self._prices: dict[ResultId, Price] = {}
         self._load(views)
         self._judged: set[RecordKey] = set()
         self._entries: list[ledger.CreditEntry] = []
@@ -92,11 +95,32 @@ class GrantBatch:
         book.versions = credit_statistics.version_statistics(tx, versions)
         book.apps = credit_statistics.app_statistics(tx, app_ids)
         book.canonical_credit = {view.workunit.id: view.workunit.canonical_credit for view in views}
+        for id_ in app_ids:
+            if uses_ledger(self._apps[id_]):
+                self._accounts[id_] = LedgerAccounts(
+                    tx, self._apps[id_], host_ids, unit=self._unit, now=self._now
+                )
 
     # ------------------------------------------------------------------ one workunit
 
-    def decide(self, view: WorkunitView, decision: ValidationDecision) -> None:
-        """Grant the credit due after a decision, learn from it, and judge the hosts."""
+    def decide(
+        self, view: WorkunitView, decision: ValidationDecision
+    ) -> tuple[WorkunitView, ValidationDecision]:
+        """Grant the credit due after a decision, learn from it, and judge the hosts.
+
+        Return the workunit, which may have provisional credit now, and the decision, which may be to wait for more.
+        """
+        held = False
+        accounts = self._accounts.get(view.workunit.app_id)
+        if accounts is not None and decision.newly_canonical:
+            prices = accounts.judged(view, decision)
+            if prices is None:
+                decision = wait_for_third(view, decision, now=self._now)
+            else:
+                self._prices |= prices
+                held = any(price.provisional for price in prices.values())
+        elif accounts is not None and decision.audit is not None:
+            accounts.audited(view, right=decision.audit)
         valid = [result for result in view.results if result.id in decision.newly_valid]
         wrong = [
             result
@@ -119,6 +143,14 @@ class GrantBatch:
             self._judge_valid(key_of(result))
         for result in wrong:
             self._judge_wrong(result)
+        return (changed(view, in_escrow=True) if held else view), decision
+
+    def settle(self, view: WorkunitView, *, timed_out: Collection[ResultId] = ()) -> None:
+        """Under the ledger system: settle what computers did not finish of a job with an answer, and an audit that failed."""
+        accounts = self._accounts[view.workunit.app_id]
+        accounts.refused(view, refused_results(view, timed_out))
+        if audit_failed(view):
+            accounts.audited(view, right=True)
 
     def pay(self, view: WorkunitView, amounts: dict[ResultId, float]) -> None:
         """Grant credit after assimilation: ``amounts`` are from the project's function."""
@@ -154,13 +186,15 @@ class GrantBatch:
             amounts_known=assimilated or workunit.assimilate_state is AssimilateState.DONE,
             now=self._now,
         )
-        self._entries += ledger_entries(view, terms, self._book.apply(event))
+        self._entries += ledger_entries(view, terms, self._book.apply(event), self._prices)
 
     def save(self) -> CreditOfRows:
         """Write all changes except the returned ones, which are for callers that write rows of results and workunits anyway."""
         tx, book = self._tx, self._book
         fresh = ledger.enter(tx, self._entries, now=self._now)
         ledger.take_back_provisional(tx, self._wrong, now=self._now)
+        for accounts in self._accounts.values():
+            accounts.save()
         hosts.save_qualities(tx, self._changed_qualities())
         credit_statistics.save_version_statistics(
             tx, {id_: book.versions[id_] for id_ in sorted(book.changed.versions)}
@@ -200,10 +234,14 @@ class GrantBatch:
             intops_counted=result.intops_counted,
             trickle_credit=result.granted_credit,  # before the grant it is all from messages
             outlier=result.outlier,
-            claimed_credit=self._assigned.get(result.id, result.claimed_credit),
+            claimed_credit=self._claimed(result),
             host_age=max(0.0, self._now - processors.known_since),
             owner_computers=self._computers.get(host_id, 1),
         )
+
+    def _claimed(self, result: Result) -> float:
+        price = self._prices.get(result.id)
+        return self._assigned.get(result.id, result.claimed_credit) if price is None else price.amount
 
     # ------------------------------------------------------------------ daily quota
 
@@ -240,14 +278,15 @@ def workunit_facts(view: WorkunitView, app: App) -> WorkunitFacts:
 
 
 def ledger_entries(
-    view: WorkunitView, terms: GrantTerms, entries: Iterable[BookEntry]
+    view: WorkunitView, terms: GrantTerms, entries: Iterable[BookEntry], prices: Mapping[ResultId, Price]
 ) -> Iterator[ledger.CreditEntry]:
-    """Yield the book's entries with the names of those who get the credit."""
+    """Yield the book's entries with the names of those who get the credit, and why a price is what it is."""
     results: dict[ResultId, Result] = {result.id: result for result in view.results}
     for entry in entries:
         result = results[entry.credit.result_id]
         if result.host_id is None or result.user_id is None:
             raise PolicyViolation(f"{result.name} is valid but has no owner.")
+        price = prices.get(result.id)
         yield ledger.CreditEntry(
             result_id=result.id,
             workunit_id=view.workunit.id,
@@ -259,6 +298,7 @@ def ledger_entries(
             granted=entry.credit.granted,
             unit=terms.unit.per_gflops_day,
             work_start=entry.work_start,
-            reasons=entry.credit.reasons,
+            reasons=entry.credit.reasons if price is None else (*price.reasons, *entry.credit.reasons),
             facts=write_facts(entry.facts),
+            kind=ledger.ESCROW if price is not None and price.provisional else ledger.GRANT,
         )

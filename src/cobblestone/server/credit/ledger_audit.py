@@ -15,6 +15,7 @@ Audit of the ledger: everything that the ledger says is computed again from its 
 3. Each result's own figure must be the sum of its entries.
 4. Means of hosts and app versions, and the sums of the second system, must be what the entries taught, to the last digit
    (`cobblestone.server.credit.ledger_audit`).
+5. What happened under the ledger system is applied again (`cobblestone.server.credit.ledger_replay`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, Use
 from cobblestone.policy.credit import book as books
 from cobblestone.policy.credit import claims
 from cobblestone.policy.credit.rac import OWNERS, CreditTotals
+from cobblestone.server.credit.ledger_replay import LedgerReplay
 from cobblestone.server.credit.systems import find_system
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import credit_statistics, ledger
@@ -102,13 +104,17 @@ class StatisticsChain:
         """Compare the start of entries with the end of the previous ones, and continue from their figures; return their app."""
         for line, fact in zip(group, facts, strict=True):
             self._find(line, fact)
-        return self._app(AppVersionId(group[0].app_version_id or 0))
+        return self.app_of(group[0])
 
     def skip(self, group: Sequence[LedgerLine]) -> None:
         """Take the effect of an entry that cannot be recomputed from the entries that follow."""
         for line in group:
             version_id = AppVersionId(line.app_version_id or 0)
             self._unknown |= {(HostId(line.host_id), version_id), version_id, ("app", self._app(version_id))}
+
+    def app_of(self, line: LedgerLine) -> AppId:
+        """Return the app that an entry is about."""
+        return self._app(AppVersionId(line.app_version_id or 0))
 
     def _app(self, version_id: AppVersionId) -> AppId:
         return self._app_of.get(version_id, AppId(version_id // GENERALISED))
@@ -219,6 +225,7 @@ class _Recomputation:
         self._of_result: dict[int, float] = {}
         self._book = books.CreditBook()
         self._statistics = StatisticsChain(db, self._book, self._audit)
+        self._replay = LedgerReplay(db, self._audit.note, self._statistics.app_of)
 
     def run(self) -> LedgerAudit:
         passes = iter(ledger.decay_passes(self._db))
@@ -231,6 +238,7 @@ class _Recomputation:
                     self._decay(next_pass)
                     next_pass = next(passes, None)
                 try:
+                    self._replay.check(line)
                     self._add(line)
                 except (KeyError, TypeError, ValueError) as error:
                     self._note_damage(ledger.DamagedEntry(line.id, f"its facts do not fit it ({error})"))
@@ -247,10 +255,13 @@ class _Recomputation:
 
     def _add(self, line: LedgerLine) -> None:
         self._audit.entries += 1
-        self._of_result[line.result_id] = self._of_result.get(line.result_id, 0.0) + line.granted
+        if line.kind != ledger.SETTLEMENT:  # it is of the computer
+            self._of_result[line.result_id] = self._of_result.get(line.result_id, 0.0) + line.granted
         if line.kind == ledger.MERGE:
             self._totals.merge("host", line.facts["from_host"], line.host_id, now=line.time)
-        elif line.kind == ledger.CORRECTION:
+        elif line.kind in (ledger.RELEASE, ledger.SETTLEMENT) and not line.granted:
+            pass  # it moves nothing, not even the time of an average
+        elif line.kind in (*ledger.CORRECTIONS, ledger.SETTLEMENT):
             granted_time = float(line.facts["granted_time"])
             self._totals.correct(line.owners(), credit=line.granted, granted_time=granted_time, now=line.time)
         else:
@@ -261,16 +272,16 @@ class _Recomputation:
 
     def _check_amounts(self, group: list[LedgerLine]) -> None:
         first = group[0]
-        if first.kind == ledger.CORRECTION:
+        if first.kind in (*ledger.CORRECTIONS, ledger.SETTLEMENT):
             self._audit.corrections += 1
-        if first.kind in (ledger.CORRECTION, ledger.MERGE):
+        if first.kind not in (*ledger.GRANTS, ledger.TRICKLE):
             return
         try:
             entries = self._message_again(first) if first.kind == ledger.TRICKLE else self._grant_again(group)
         except Exception as error:  # noqa: BLE001  # damaged facts fail in any way, and the others must be proved too
             note = f"cannot be recomputed: {error or type(error).__name__}"
             self._audit.note(CreditDifference("credit_entry", first.id, "facts", None, None, note))
-            if first.kind == ledger.GRANT:
+            if first.kind in ledger.GRANTS:
                 self._statistics.skip(group)
             return
         if len(entries) != len(group):
@@ -319,6 +330,7 @@ class _Recomputation:
 
     def _compare(self) -> None:
         self._statistics.compare()
+        self._replay.compare()
         audit = self._audit
         for table, rows in self._stored.items():
             audit.rows[table] = len(rows)
@@ -338,7 +350,7 @@ def grouped(lines: Iterator[LedgerLine]) -> Iterator[list[LedgerLine]]:
     """Yield entries that were granted together: those of the replicas of a workunit; others form a group of one."""
     group: list[LedgerLine] = []
     for line in lines:
-        alone = line.kind != ledger.GRANT or bool(line.facts.get("straggler"))
+        alone = line.kind not in ledger.GRANTS or bool(line.facts.get("straggler"))
         fits = group and not alone and line.workunit_id == group[0].workunit_id and line.time == group[0].time
         if group and not fits:
             yield group

@@ -156,14 +156,7 @@ class Assimilator:
             for view in lifecycle.views(tx, list(amounts))
             if view.workunit.assimilate_state is AssimilateState.READY
         ]
-        batch = GrantBatch(
-            tx,
-            views,
-            offers=self._ctx.offers,
-            settings=self._ctx.settings.credit,
-            daily_quota=self._ctx.settings.scheduler.daily_result_quota,
-            now=now,
-        )
+        batch = GrantBatch(self._ctx, tx, views, now=now)
         for view in views:
             canonical = view.workunit.canonical_result_id
             if canonical is not None:

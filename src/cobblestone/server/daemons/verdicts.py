@@ -112,15 +112,6 @@ def judge_and_grant(
         for found in report.checked
         if found.assigned_credit is not None
     }
-    batch = GrantBatch(
-        tx,
-        [view for view, _ in decided],
-        offers=ctx.offers,
-        settings=ctx.settings.credit,
-        daily_quota=ctx.settings.scheduler.daily_result_quota,
-        assigned=assigned,
-        now=now,
-    )
-    for view, decision in decided:
-        batch.decide(view, decision)
+    batch = GrantBatch(ctx, tx, [view for view, _ in decided], assigned=assigned, now=now)
+    decided = [batch.decide(view, decision) for view, decision in decided]
     return decided, batch.save()

@@ -28,6 +28,7 @@ from cobblestone.server.scheduler.reply import Links, add_jobs, last_jobs
 from cobblestone.server.scheduler.send_work import WorkSender, record_after_report
 from cobblestone.service.languages import best_of, chosen, translate_reason, use_language
 from cobblestone.service.languages import gettext as _
+from cobblestone.store.credit.ledger_state import provisional_credit
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import dispatch, messages
@@ -440,6 +441,16 @@ class SchedulerExchange:
         messages.mark_sent(self.tx, [item.id for item in ready], now=self.now)
         self.reply.trickle_downs = downs
 
+    def _not_shown(self, user: User, host: Host) -> tuple[float, float]:
+        """Return the provisional credit of person and computer where the project shows only what is final."""
+        if self.ctx.settings.credit.show_provisional:
+            return 0.0, 0.0
+        of_user, of_host = (
+            provisional_credit(self.tx, owner, [id_]).get(id_, 0.0)
+            for owner, id_ in (("user", user.id), ("host", host.id))
+        )
+        return of_user, of_host
+
     def _finish(self, user: User, host: Host, *, announce: bool) -> SchedulerReply:
         ctx, now = self.ctx, self.now
         team = None if user.team_id is None else users.team_by_id(self.tx, user.team_id)
@@ -454,10 +465,11 @@ class SchedulerExchange:
         reply.request_delay = min(delay, 172_800.0)
         reply.next_rpc_delay = reports.next_storage_contact(reply, settings.next_rpc_delay)
         reply.messages = tuple(self.texts)
+        hidden_of_user, hidden_of_host = self._not_shown(user, host)
         reply.user = reply_wire.UserBlock(
             id=user.id,
             name=user.name,
-            total_credit=user.credit.total,
+            total_credit=user.credit.total - hidden_of_user,
             expavg_credit=decayed(user.credit.recent, now),
             create_time=user.create_time,
             email_hash=email_hash(user.email_addr),
@@ -469,7 +481,7 @@ class SchedulerExchange:
         )
         reply.host = reply_wire.HostBlock(
             id=host.id,
-            total_credit=host.credit.total,
+            total_credit=host.credit.total - hidden_of_host,
             expavg_credit=decayed(host.credit.recent, now),
             venue=host.venue,
             create_time=host.create_time,

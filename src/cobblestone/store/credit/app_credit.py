@@ -28,6 +28,7 @@ from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, Rece
 from cobblestone.domain.values import AppId, value
 from cobblestone.policy.credit.rac import OWNERS, SMALLEST_IDLE, corrected, credited, idle_decayed, joined
 from cobblestone.store.averages import CREDIT
+from cobblestone.store.credit.ledger import GRANTS
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
@@ -179,7 +180,7 @@ def _with_entries(known: _Share | None, entries: Sequence[FollowedEntry]) -> _Sh
             statement = credited(statement, credit=entry.granted, work_start=entry.work_start, now=entry.time)
         else:
             statement = corrected(statement, credit=entry.granted, granted_time=entry.time, now=entry.time)
-        n_results += entry.kind == "grant"
+        n_results += entry.kind in GRANTS
     return n_results, statement
 
 

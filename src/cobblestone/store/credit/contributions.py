@@ -18,6 +18,7 @@ from cobblestone.domain.values import value
 from cobblestone.policy.credit.rac import credited, joined
 from cobblestone.store.averages import CREDIT
 from cobblestone.store.credit.app_credit import FollowedEntry, Owner, move_mark, next_entries
+from cobblestone.store.credit.ledger import GRANTS
 from cobblestone.store.engine.database import Database, Transaction
 
 _SAVED = CREDIT.writer()
@@ -124,7 +125,7 @@ def follow_transfers(tx: Transaction, *, now: float, limit: int = PORTION) -> in
     entries = next_entries(tx, _MARK, now=now, limit=limit)
     if not entries:
         return 0
-    grants = [entry for entry in entries if entry.kind == "grant"]
+    grants = [entry for entry in entries if entry.kind in GRANTS]
     if grants:
         sent = _sent(tx, grants)
         lines = [line for entry in grants for line in _lines(tx, entry, sent.get(entry.result_id, 0))]

@@ -18,6 +18,7 @@ from cobblestone.policy.credit import history
 from cobblestone.policy.credit.history import CreditPeriod, LedgerMark, Reached, day_of
 from cobblestone.store.averages import RECENT
 from cobblestone.store.credit.app_credit import FollowedEntry, Owner, move_mark, next_entries
+from cobblestone.store.credit.ledger import CORRECTIONS, GRANTS, IS_CORRECTION, IS_GRANT
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
@@ -49,15 +50,15 @@ def ledger_marks(db: Database, owner: CreditOwner, *, since: float) -> list[Ledg
     condition = _OF_OWNER[owner.kind]
     ids = (owner.id,) * condition.count("?")
     rows = db.query(
-        "SELECT e.time, e.granted, e.work_start, CASE WHEN e.kind = 'grant' THEN 1 ELSE 0 END,"
-        " CASE WHEN e.kind = 'correction' THEN (SELECT min(g.time) FROM credit_entry g"
-        " WHERE g.result_id = e.result_id AND g.kind = 'grant') END"
+        f"SELECT e.time, e.granted, e.work_start, CASE WHEN e.{IS_GRANT} THEN 1 ELSE 0 END,"
+        f" CASE WHEN e.{IS_CORRECTION} THEN (SELECT min(g.time) FROM credit_entry g"
+        f" WHERE g.result_id = e.result_id AND g.{IS_GRANT}) END"
         f" FROM credit_entry e WHERE {condition} AND e.time >= ? ORDER BY e.time, e.id LIMIT ?",
         (*ids, since, MAX_SINGLE + 1),
     )
     if len(rows) > MAX_SINGLE:
         rows = db.query(
-            "SELECT max(time), sum(granted), min(work_start), sum(CASE WHEN kind = 'grant' THEN 1 ELSE 0 END), NULL"
+            f"SELECT max(time), sum(granted), min(work_start), sum(CASE WHEN {IS_GRANT} THEN 1 ELSE 0 END), NULL"
             f" FROM credit_entry e WHERE {condition} AND time >= ?"
             f" GROUP BY CAST(time / {SUMMED_SECONDS} AS INTEGER) ORDER BY 1",
             (*ids, since),
@@ -97,10 +98,10 @@ def follow_ledger(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
 
 
 def _follow_owners(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
-    corrected = sorted({entry.result_id for entry in entries if entry.kind == "correction"})
+    corrected = sorted({entry.result_id for entry in entries if entry.kind in CORRECTIONS})
     granted_times = dict(
         tx.query_in(
-            "SELECT result_id, min(time) FROM credit_entry WHERE kind = 'grant' AND result_id IN (??) GROUP BY result_id",
+            f"SELECT result_id, min(time) FROM credit_entry WHERE {IS_GRANT} AND result_id IN (??) GROUP BY result_id",
             corrected,
         )
     )
@@ -110,8 +111,8 @@ def _follow_owners(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
             time=each.time,
             granted=each.granted,
             work_start=each.work_start,
-            n_results=int(each.kind == "grant"),
-            granted_time=granted_times.get(each.result_id) if each.kind == "correction" else None,
+            n_results=int(each.kind in GRANTS),
+            granted_time=granted_times.get(each.result_id) if each.kind in CORRECTIONS else None,
         )
         for owner, owner_id in (
             (Owner.USER, each.user_id),
@@ -254,7 +255,7 @@ def _follow_apps(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
             continue
         key = entry.app_id, day_of(entry.time)
         credit[key] += entry.granted
-        if entry.kind == "grant":
+        if entry.kind in GRANTS:
             n_results[key] += 1
             seen[key].add(entry.host_id)
     n_hosts = _hosts_new_on_day(tx, seen)

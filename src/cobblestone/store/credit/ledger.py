@@ -23,6 +23,7 @@ from cobblestone.domain.values import (
     TeamId,
     UserId,
     WorkunitId,
+    changed,
     float_sum,
     value,
 )
@@ -37,6 +38,15 @@ GRANT = "grant"
 TRICKLE = "trickle"  # provisional: part of the final grant
 CORRECTION = "correction"
 MERGE = "merge"  # two computers became one: nothing is granted, what they have goes over
+# Of the ledger system:
+ESCROW = "escrow"  # a grant that is provisional …
+RELEASE = "release"  # … is final now (no amount) …
+REVOKE = "revoke"  # … or taken back
+SETTLEMENT = "settlement"  # what a computer gains or loses beside the prices of its results, as for jobs that it did not finish
+
+GRANTS, CORRECTIONS = (GRANT, ESCROW), (CORRECTION, REVOKE)
+IS_GRANT = f"kind IN ('{GRANT}', '{ESCROW}')"
+IS_CORRECTION = f"kind IN ('{CORRECTION}', '{REVOKE}')"
 
 _encode = msgspec.json.Encoder().encode
 _PAGE = 5000
@@ -99,13 +109,13 @@ def enter(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> lis
 
     The team is the one that the user belongs to now.  A second grant for a result is left out.
     """
-    results = [entry.result_id for entry in entries if entry.kind == GRANT]
+    results = [entry.result_id for entry in entries if entry.kind in GRANTS]
     tx.ask_ahead(
         partial(_granted, result_ids=results),
         partial(_teams, user_ids=sorted({entry.user_id for entry in entries})),
     )
     granted_before = _granted(tx, results)
-    fresh = [entry for entry in entries if entry.kind != GRANT or entry.result_id not in granted_before]
+    fresh = [entry for entry in entries if entry.kind not in GRANTS or entry.result_id not in granted_before]
     users = sorted({entry.user_id for entry in fresh})
     team_of = _teams(tx, users)
     # Before the entries get their ids: those of one owner are then in the order in which they were added to its average.
@@ -152,7 +162,7 @@ def note_credit(tx: Transaction, credit: CreditOfRows) -> None:
 
 def _granted(db: Database, result_ids: Sequence[ResultId]) -> set[int]:
     """Return those of the results that have their grant."""
-    sql = "SELECT result_id FROM credit_entry WHERE kind = 'grant' AND result_id IN (??)"
+    sql = f"SELECT result_id FROM credit_entry WHERE {IS_GRANT} AND result_id IN (??)"
     return {row[0] for row in db.query_in(sql, result_ids)}
 
 
@@ -243,31 +253,80 @@ def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason,
 
 
 def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, now: float) -> None:
-    """Take back provisional credit of results that turned out invalid, or ended without one, with new entries.
+    """Take back what messages brought results that turned out invalid, or ended without one, with new entries.
 
     What was taken back, or granted for good, stays as it is; so doing it twice changes nothing.
     """
     for result_id in result_ids:
-        lines = [_survivor(tx, line) for line in entries_of_result(tx, result_id)]
-        if any(line.kind == GRANT for line in lines):
-            continue
-        by_owners: dict[tuple[int | None, ...], list[LedgerLine]] = {}
-        for line in lines:  # the user may have changed teams between messages
-            by_owners.setdefault(line.owners(), []).append(line)
-        for table, ids in zip(OWNERS, zip(*by_owners, strict=True), strict=False):
-            tx.lock(table, sorted({id_ for id_ in ids if id_ is not None}))
-        for of_owners in by_owners.values():
-            amount = float_sum(line.granted for line in of_owners)
-            if amount <= 0.0:
-                continue
-            messages = [(line.granted, line.time) for line in of_owners if line.granted > 0.0]
-            why = reason(
-                "provisional_taken_back",
-                "Not valid: {amount}, which {n} trickle messages had already granted, is taken back.",
-                amount=amount,
-                n=len(messages),
-            )
-            _append_correction(tx, of_owners[0], -amount, why, granted_time=common_moment(messages), now=now)
+        lines = entries_of_result(tx, result_id)
+        if not any(line.kind in GRANTS for line in lines):
+            for of_owners in _by_owners(tx, lines):
+                messages = [(line.granted, line.time) for line in of_owners if line.granted > 0.0]
+                why = reason(
+                    "provisional_taken_back",
+                    "Not valid: {amount}, which {n} trickle messages had already granted, is taken back.",
+                    amount=float_sum(line.granted for line in of_owners),
+                    n=len(messages),
+                )
+                _take_back(tx, of_owners, why, now=now)
+
+
+def revoke(
+    tx: Transaction, result_ids: Iterable[int], why: Reason, *, facts: Mapping[str, object], now: float
+) -> None:
+    """Take back all that results were granted provisionally, with new entries."""
+    for result_id in result_ids:
+        for of_owners in _by_owners(tx, entries_of_result(tx, result_id)):
+            _take_back(tx, of_owners, why, kind=REVOKE, facts=facts, now=now)
+
+
+def _by_owners(tx: Transaction, lines: Iterable[LedgerLine]) -> list[list[LedgerLine]]:
+    """Return entries that left something, by owner (the user may have changed teams between them), with the rows locked."""
+    found: dict[tuple[int | None, ...], list[LedgerLine]] = {}
+    for line in lines:
+        if line.kind != SETTLEMENT:
+            left = _survivor(tx, line)
+            found.setdefault(left.owners(), []).append(left)
+    for table, ids in zip(OWNERS, zip(*found, strict=True), strict=False):
+        tx.lock(table, sorted({id_ for id_ in ids if id_ is not None}))
+    return [each for each in found.values() if float_sum(line.granted for line in each) > 0.0]
+
+
+def _take_back(
+    tx: Transaction,
+    lines: list[LedgerLine],
+    why: Reason,
+    *,
+    kind: str = CORRECTION,
+    facts: Mapping[str, object] | None = None,
+    now: float,
+) -> None:
+    amount = float_sum(line.granted for line in lines)
+    moment = common_moment([(line.granted, line.time) for line in lines if line.granted > 0.0])
+    _append_correction(tx, lines[0], -amount, why, granted_time=moment, kind=kind, facts=facts, now=now)
+
+
+def settle(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> None:
+    """Write entries that grant nothing to a result: settlements of computers, which change totals, and releases, which do not."""
+    team_of = _teams(tx, sorted({entry.user_id for entry in entries}))
+    sql = "SELECT id, merged_into FROM host WHERE merged_into IS NOT NULL AND id IN (??)"
+    survivors = dict(tx.query_in(sql, sorted({entry.host_id for entry in entries})))
+    rows = [changed(each, host_id=survivors.get(each.host_id, each.host_id)) for each in entries]
+    texts = [(each, team_of.get(each.user_id), _reasons_text(each.reasons), now) for each in rows]
+    tx.execute_many(_INSERT_ENTRY, [_entry_row(*each) for each in texts])
+    paid = [each for each in rows if each.granted]
+    owners = [(each.host_id, each.user_id, team_of.get(each.user_id), each.app_version_id) for each in paid]
+    if paid:
+        totals = _totals(tx, owners)
+        for of, entry in zip(owners, paid, strict=True):
+            totals.correct(of, credit=entry.granted, granted_time=now, now=now)
+        _save_totals(tx, totals)
+
+
+def settled_before(db: Database, result_ids: Sequence[int]) -> set[int]:
+    """Return those of the results that a settlement was written for."""
+    sql = f"SELECT result_id FROM credit_entry WHERE kind = '{SETTLEMENT}' AND result_id IN (??)"
+    return {row[0] for row in db.query_in(sql, result_ids)}
 
 
 def merge_hosts(
@@ -311,7 +370,15 @@ def _survivor(db: Database, line: LedgerLine) -> LedgerLine:
 
 
 def _append_correction(
-    tx: Transaction, line: LedgerLine, amount: float, why: Reason, *, granted_time: float, now: float
+    tx: Transaction,
+    line: LedgerLine,
+    amount: float,
+    why: Reason,
+    *,
+    granted_time: float,
+    kind: str = CORRECTION,
+    facts: Mapping[str, object] | None = None,
+    now: float,
 ) -> None:
     """Write a correction for the owners of ``line``, of what was granted at ``granted_time``."""
     tx.execute(
@@ -324,14 +391,14 @@ def _append_correction(
             line.user_id,
             line.team_id,
             line.app_version_id,
-            CORRECTION,
+            kind,
             line.system,
             0.0,
             amount,
             line.unit,
             line.work_start,
             _reasons_text([why]),
-            _encode({"granted_time": granted_time}).decode(),
+            _encode({"granted_time": granted_time, **(facts or {})}).decode(),
         ),
     )
     totals = _totals(tx, [line.owners()])
@@ -350,7 +417,7 @@ def open_and_returned(db: Database, user_id: UserId, *, after: float) -> tuple[f
     """Return a person's credit for messages since ``after`` (Unix seconds) of jobs that are not valid yet, and all other."""
     provisional = db.value(
         "SELECT SUM(granted) FROM credit_entry e WHERE user_id = ? AND time > ? AND kind IN ('trickle', 'correction')"
-        f" AND NOT EXISTS (SELECT 1 FROM credit_entry g WHERE g.result_id = e.result_id AND g.kind = '{GRANT}')",
+        f" AND NOT EXISTS (SELECT 1 FROM credit_entry g WHERE g.result_id = e.result_id AND g.{IS_GRANT})",
         (user_id, after),
     )
     total = db.value("SELECT total_credit FROM user_account WHERE id = ?", (user_id,))

@@ -16,6 +16,7 @@ from cobblestone.domain.reasons import Finding
 from cobblestone.domain.work import BatchState, FileDeleteState, ValidateState
 from cobblestone.policy.credit.rac import OWNERS
 from cobblestone.policy.lifecycle.states import INACTIVE, UNSENT, check_invariants
+from cobblestone.store.credit.ledger import IS_GRANT
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.work import lifecycle
 from cobblestone.store.work.steps import IS_IN_PROGRESS, matching
@@ -99,20 +100,20 @@ _CREDIT = (
         "result",
         "is valid, but its grant is not in the ledger",
         f"SELECT r.id FROM result r WHERE r.{_IS_VALID} AND NOT EXISTS"
-        " (SELECT 1 FROM credit_entry c WHERE c.result_id = r.id AND c.kind = 'grant')",
+        f" (SELECT 1 FROM credit_entry c WHERE c.result_id = r.id AND c.{IS_GRANT})",
     ),
     _Query(
         "credited_but_not_valid",
         "result",
         "was granted credit by entry {0}, but is not valid",
         "SELECT r.id, c.id FROM credit_entry c JOIN result r ON r.id = c.result_id"
-        f" WHERE c.kind = 'grant' AND NOT r.{_IS_VALID}",
+        f" WHERE c.{IS_GRANT} AND NOT r.{_IS_VALID}",
     ),
     _Query(
         "credited_again",
         "result",
         "was granted credit {0} times",
-        "SELECT result_id, COUNT(*) FROM credit_entry WHERE kind = 'grant' GROUP BY result_id HAVING COUNT(*) > 1",
+        f"SELECT result_id, COUNT(*) FROM credit_entry WHERE {IS_GRANT} GROUP BY result_id HAVING COUNT(*) > 1",
     ),
 )
 

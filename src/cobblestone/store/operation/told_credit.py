@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from cobblestone.domain.exports import MAX_BATCH, CountedJobState
 from cobblestone.domain.work import Outcome, ServerState, ValidateState
+from cobblestone.store.credit.ledger import IS_GRANT
+from cobblestone.store.credit.ledger_state import provisional_credit
 from cobblestone.store.engine.database import Database, Transaction
 
 DAY = 86400.0
@@ -154,17 +156,17 @@ def _granted_on(db: Database, users: Sequence[int], day: int) -> tuple[dict[int,
     when = (day * DAY, (day + 1) * DAY)
     grants = db.query_in(
         "SELECT e.user_id, SUM(e.granted + COALESCE((SELECT SUM(m.granted) FROM credit_entry m"
-        " WHERE m.result_id = e.result_id AND m.kind = 'trickle'), 0.0)) FROM credit_entry e"
-        " WHERE e.kind = 'grant' AND e.time >= ? AND e.time < ? AND e.user_id IN (??) GROUP BY e.user_id",
+        " WHERE m.result_id = e.result_id AND m.kind IN ('trickle', 'escrow')), 0.0)) FROM credit_entry e"
+        " WHERE e.kind IN ('grant', 'release') AND e.time >= ? AND e.time < ? AND e.user_id IN (??) GROUP BY e.user_id",
         users,
         when,
     )
-    # What messages brought to a job that failed was never final.
+    # What messages brought to a job that failed, or a check took back, was never final.
     corrections = db.query_in(
         "SELECT e.user_id, SUM(CASE WHEN e.granted > 0 THEN e.granted ELSE 0.0 END),"
         " SUM(CASE WHEN e.granted < 0 THEN -e.granted ELSE 0.0 END) FROM credit_entry e"
-        " WHERE e.kind = 'correction' AND e.time >= ? AND e.time < ?"
-        " AND EXISTS (SELECT 1 FROM credit_entry g WHERE g.result_id = e.result_id AND g.kind = 'grant')"
+        " WHERE e.kind IN ('correction', 'settlement') AND e.time >= ? AND e.time < ? AND (e.kind = 'settlement'"
+        f" OR EXISTS (SELECT 1 FROM credit_entry g WHERE g.result_id = e.result_id AND g.{IS_GRANT}))"
         " AND e.user_id IN (??) GROUP BY e.user_id",
         users,
         when,
@@ -181,4 +183,7 @@ def _provisional(db: Database, users: Sequence[int]) -> dict[int, float]:
         f" WHERE r.user_id IN (??) AND {_NOT_DECIDED} GROUP BY r.user_id",
         users,
     )
-    return {int(row[0]): float(row[1]) for row in rows}
+    found = provisional_credit(db, "user", users)
+    for row in rows:
+        found[int(row[0])] = found.get(int(row[0]), 0.0) + float(row[1])
+    return found

@@ -108,7 +108,7 @@ def workunits_closed_to_browser(
 _SENT = step(states.Cause.SENT, states.RESULT_TRANSITIONS)
 _CLAIM = _SENT.update(
     "result",
-    also="host_id = ?, user_id = ?, app_version_id = ?, sent_time = ?, report_deadline = ?, peak_flops = ?",
+    also="host_id = ?, user_id = ?, app_version_id = ?, sent_time = ?, report_deadline = ?, peak_flops = ?, avg_ncpus = ?",
 )
 _DETACHED = step(states.Cause.DETACHED, states.RESULT_TRANSITIONS)
 _REPORTS = {
@@ -175,6 +175,7 @@ def claim(
                 now,
                 assignment.report_deadline + grace_period,
                 assignment.usage.peak_flops,
+                assignment.usage.avg_ncpus,
                 assignment.candidate.result_id,
                 *owner,
             )
@@ -239,8 +240,11 @@ def send_again(tx: Transaction, assignments: Sequence[Assignment], *, grace_peri
     """Renew deadline and version of lost results that their host gets again."""
     tx.lock("workunit", [assignment.candidate.workunit_id for assignment in assignments])
     tx.execute_many(
-        f"UPDATE result SET app_version_id = ?, peak_flops = ? WHERE id = ? AND {IS_IN_PROGRESS}",
-        [(each.version.id, each.usage.peak_flops, each.candidate.result_id) for each in assignments],
+        f"UPDATE result SET app_version_id = ?, peak_flops = ?, avg_ncpus = ? WHERE id = ? AND {IS_IN_PROGRESS}",
+        [
+            (each.version.id, each.usage.peak_flops, each.usage.avg_ncpus, each.candidate.result_id)
+            for each in assignments
+        ],
     )
     set_deadlines(tx, {each.candidate.result_id: each.report_deadline + grace_period for each in assignments})
 
@@ -419,7 +423,13 @@ class HeldRow:
 
 _HELD = RowMapper(
     HeldRow,
-    {"result": RESULTS.embedded("r"), "error_mask": "w.error_mask", "assimilate_state": "w.assimilate_state"},
+    {
+        "result": RESULTS.embedded("r"),
+        "error_mask": "w.error_mask",
+        # A job that is audited is still wanted.
+        "assimilate_state": "CASE WHEN EXISTS (SELECT 1 FROM escrow e WHERE e.workunit_id = w.id AND e.audit = 1)"
+        f" THEN {AssimilateState.INIT:d} ELSE w.assimilate_state END",
+    },
 )
 
 

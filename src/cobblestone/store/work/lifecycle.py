@@ -54,9 +54,12 @@ _OF_WORKUNIT_VALUES = (
     "hr_class",
     "app_version_id",
     "rules.target_nresults",
+    "rules.min_quorum",
+    "rules.max_total_results",
+    "rules.max_success_results",
     "transition_time",
 )
-_OF_RESULT = ("server_state", "outcome", "validate_state", "file_delete_state")
+_OF_RESULT = ("server_state", "outcome", "validate_state", "file_delete_state", "checks")
 _workunit_states, _workunit_values = attrgetter(*_OF_WORKUNIT), attrgetter(*_OF_WORKUNIT_VALUES)
 _result_states = attrgetter(*_OF_RESULT)
 _VALUE_COLUMNS = tuple(name.rpartition(".")[2] for name in _OF_WORKUNIT_VALUES)
@@ -203,9 +206,12 @@ def views(db: Database, ids: Sequence[int]) -> list[states.WorkunitView]:
     In a write they belong to it until it ends: no other transaction changes them or their results.
     """
     db.lock("workunit", ids)
-    db.ask_ahead(partial(workunits, ids=ids), partial(results_of_workunits, ids=ids))
+    db.ask_ahead(
+        partial(workunits, ids=ids), partial(results_of_workunits, ids=ids), partial(in_escrow, ids=ids)
+    )
     found = workunits(db, ids)
     results = results_of_workunits(db, ids)
+    escrow = in_escrow(db, ids)
     in_batches = {each.batch_id for each in found.values() if each.batch_id is not None}
     keeping = {
         row[0]
@@ -215,11 +221,23 @@ def views(db: Database, ids: Sequence[int]) -> list[states.WorkunitView]:
     }
     return [
         states.WorkunitView(
-            workunit=found[id_], results=tuple(results[id_]), keeps_answer=found[id_].batch_id in keeping
+            workunit=found[id_],
+            results=tuple(results[id_]),
+            keeps_answer=found[id_].batch_id in keeping,
+            in_escrow=id_ in escrow,
+            audited=escrow.get(id_, False),
         )
         for id_ in map(WorkunitId, ids)
         if id_ in found
     ]
+
+
+def in_escrow(db: Database, ids: Sequence[int]) -> dict[int, bool]:
+    """Return those of the workunits with provisional credit, and whether a result of theirs is being audited."""
+    sql = (
+        "SELECT workunit_id, MAX(CASE WHEN audit = 1 THEN 1 ELSE 0 END) FROM escrow WHERE workunit_id IN (??)"
+    )
+    return {row[0]: bool(row[1]) for row in db.query_in(f"{sql} GROUP BY workunit_id", ids)}
 
 
 def due_workunits(db: Database, *, now: float, limit: int) -> list[states.WorkunitView]:

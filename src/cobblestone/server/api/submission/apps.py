@@ -21,21 +21,20 @@ from cobblestone.domain.errors import JobError, NotFound
 from cobblestone.domain.job_form import JobForm
 from cobblestone.domain.values import AppVersionId, form_of
 from cobblestone.policy.credit.claims import CreditUnit
-from cobblestone.policy.credit.steady import MEASURED, STEADY, factor_paid
 from cobblestone.policy.dispatch.rollout import RolloutPlan
 from cobblestone.policy.lifecycle.deadlines import propose_delay_bound
 from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.api.submission import app_rules
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.plan_classes import load_plan_classes
+from cobblestone.server.credit.systems import change_system
 from cobblestone.server.files.code_signing import private_key_of, sign_version
 from cobblestone.server.operation import rollout
 from cobblestone.store.catalog import apps, files
 from cobblestone.store.catalog.files import fan_out
-from cobblestone.store.credit import credit_statistics
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import hosts
-from cobblestone.store.work.job_results import paid_lately, turnarounds
+from cobblestone.store.work.job_results import turnarounds
 
 Programs = Mapping[str, tuple[str, ...] | None]
 """Files by physical name, and what `platforms_of_program` says of each."""
@@ -320,10 +319,9 @@ def _apply_changes(
         return app, form
     changed, form = app_rules.changed_app(app, form, changes)
     apps.update_app(tx, changed, form=form)
-    if changed.credit_system != app.credit_system and changed.credit_system in (STEADY, MEASURED):
-        factor = factor_paid(paid_lately(tx, app.id), CreditUnit(ctx.settings.credit.per_gflops_day))
-        if factor is not None:
-            credit_statistics.save_min_avg_pfc(tx, app.id, factor)
+    if changed.credit_system != app.credit_system:
+        unit = CreditUnit(ctx.settings.credit.per_gflops_day)
+        change_system(tx, app, changed, unit=unit, now=ctx.clock())
     return changed, form
 
 

@@ -136,7 +136,12 @@ class ProjectSite(pages.Site[User, "ProjectVisit"]):
         now = self.ctx.clock()
         days = await self.histories.of(owner, created=created, n_days=DAYS_NEEDED)
         return await self.ctx.store.aread(
-            partial(read_standing, owner=owner, plot=credit_plot(days, now=now))
+            partial(
+                read_standing,
+                owner=owner,
+                plot=credit_plot(days, now=now),
+                show_provisional=self.ctx.settings.credit.show_provisional,
+            )
         )
 
     def _task_status(self, result: Result) -> wording.Status:

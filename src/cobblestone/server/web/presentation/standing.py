@@ -19,6 +19,7 @@ from cobblestone.service.pages.wording import number
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.contributions import contributions
 from cobblestone.store.credit.history import CreditOwner, ledger_marks
+from cobblestone.store.credit.ledger_state import provisional_credit
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation.ranking import Order, OwnBadge, RankPlace, badges_of, place
 
@@ -87,17 +88,25 @@ class CreditStanding:
     total: RankPlace | None
     badges: list[OwnBadge]
     given: dict[Contribution, CreditStatement]  #: beside computing
+    provisional: float = 0.0  #: of the total: not final before the computers pass a check
+    left_out: float = 0.0  #: of the total: what is not shown
 
 
-def read_standing(db: Database, *, owner: CreditOwner, plot: CreditPlot | None) -> CreditStanding:
+def read_standing(
+    db: Database, *, owner: CreditOwner, plot: CreditPlot | None, show_provisional: bool
+) -> CreditStanding:
     """Read ranks and badges."""
     kind = Owner(owner.kind)
+    found = {} if kind is Owner.TEAM else provisional_credit(db, owner.kind, [owner.id])
+    provisional = found.get(owner.id, 0.0)
     return CreditStanding(
         plot=plot,
         recent=place(db, kind, Order.RECENT, owner.id),
         total=place(db, kind, Order.TOTAL, owner.id),
         badges=badges_of(db, kind, [owner.id]).get(owner.id, []),
         given=contributions(db, kind, owner.id),
+        provisional=provisional,
+        left_out=0.0 if show_provisional else provisional,
     )
 
 
