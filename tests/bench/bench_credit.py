@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.helpers.credit_builders import NOW, WORKUNIT, claiming, host, statistics
-
 from cobblestone.credit_lab.figures import ReplayOptions
 from cobblestone.credit_lab.joblog import JobLog, job_log, read_job_log
 from cobblestone.credit_lab.replay import replay_fast
 from cobblestone.credit_lab.vectorised import statements
+from tests.helpers.credit_builders import NOW, WORKUNIT, claiming, host, statistics
+
 from cobblestone.domain.statistics import CreditStatement
 from cobblestone.policy.credit.claims import HostVersionStatistics, VersionStatistics
 from cobblestone.policy.credit.host_records import host_version_after, version_after

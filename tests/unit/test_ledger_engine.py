@@ -9,8 +9,14 @@ from statistics import fmean
 import pytest
 from tests.helpers.ledger_book import UNIT, Book
 
-from cobblestone.policy.credit.ledger_system.engine import decide_check, inherit, relative_size, settled
-from cobblestone.policy.credit.ledger_system.readings import constant
+from cobblestone.policy.credit.ledger_system import words
+from cobblestone.policy.credit.ledger_system.engine import (
+    decide_check,
+    inherit,
+    level,
+    relative_size,
+    settled,
+)
 from cobblestone.policy.credit.ledger_system.records import (
     AppRecord,
     AuditFinished,
@@ -112,6 +118,7 @@ def test_who_was_wrong_together_has_everything_run_again() -> None:
     outcome = book.tell(CheckFailed(host=KEY, agreed=True))
     assert outcome.audits == {KEY: None}
     assert book.state.hosts[KEY].trusted == 0.0
+    assert "agreed" in outcome.reasons[0].text()
 
 
 def test_half_of_the_first_two_prices_is_held_until_twenty_jobs() -> None:
@@ -156,6 +163,7 @@ def test_a_job_that_was_dropped_costs_what_it_was_longer_than_its_price_would_ha
     charge = before - settled(book.state.hosts[KEY])
     assert charge == pytest.approx(-outcome.corrections[KEY])
     assert 0.0 < charge < 0.3  # of a job that was worth 1.6
+    assert "did not finish" in outcome.reasons[0].text()
     bank = book.state.hosts[KEY].bank
     book.tell(JobRefused(job=JOB, host=KEY, reports=long, replicated=False))
     assert bank - book.state.hosts[KEY].bank == pytest.approx(0.5, abs=0.15)
@@ -175,8 +183,22 @@ def test_the_constant_of_routed_jobs_is_learnt_where_versions_compare_them() -> 
     rng, book = random.Random(2), Book()
     hosts = {(host, 1 + host % 2, ""): rng.gauss(0.0, 0.4) for host in range(30)}
     run(book, rng, hosts, {"long": math.log(3.0), "small": 0.0}, 3000)
-    small, long = (constant(book.state.app, stratum) for stratum in ("small", "long"))
-    assert small - long == pytest.approx(-math.log(3.0), abs=0.1)
+    ratio = level(book.state.app, "small") / level(book.state.app, "long")
+    assert ratio == pytest.approx(1 / 3.0, rel=0.1)
+
+
+def test_the_account_of_a_computer_is_told_in_words() -> None:
+    host = HostRecord(trusted=100.0, jobs=120, escrow=7.0, escrow_count=7, bank=0.5, debt=-2.0, stake=1.0)
+    said = " ".join(each.text() for each in words.account(host, RULES))
+    for part in (
+        "120 valid jobs",
+        "probability 0.1",
+        "7.0 for 7 results",
+        "raise later credit by 0.5",
+        "2.0 is taken off",
+        "1.0 of its first",
+    ):
+        assert part in said
 
 
 def test_reports_of_ever_new_identities_do_not_lower_what_others_get() -> None:

@@ -360,15 +360,18 @@ def _with_check(
             known.append(
                 (engine.inherit(book.hosts[old]) if old else book.hosts.get(key, HostRecord()), result)
             )
-    record, result = min(known, key=lambda each: each[0].trusted)
-    found = engine.decide_check(
-        record,
-        book.rules,
-        quorum=view.workunit.rules.min_quorum,
-        draw=draw_of(secret, result.id),
-        size=engine.relative_size(book.app, record, _job(view), book.rules),
-    )
-    return changed(view, checks=found.replicas)
+    draw = draw_of(secret, min(known, key=lambda each: each[0].trusted)[1].id)
+    decisions = [
+        engine.decide_check(
+            record,
+            book.rules,
+            quorum=view.workunit.rules.min_quorum,
+            draw=draw,
+            size=engine.relative_size(book.app, record, _job(view)),
+        )
+        for record, _ in known
+    ]
+    return changed(view, checks=max(each.replicas for each in decisions))
 
 
 def draw_of(secret: bytes, result_id: int) -> float:

@@ -7,15 +7,18 @@ check its price is final.  What a host does not finish is settled once others ha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import assert_never
 
 from cobblestone.domain.values import changed, float_sum
 from cobblestone.policy.credit.ledger_system import rules as formula
+from cobblestone.policy.credit.ledger_system import words
 from cobblestone.policy.credit.ledger_system.learning import learn
 from cobblestone.policy.credit.ledger_system.pricing import prices
 from cobblestone.policy.credit.ledger_system.readings import (
     Draft,
+    constant,
     independent,
     partners_of,
     read,
@@ -76,7 +79,9 @@ def decide_check(
     else:
         probability = formula.check_probability(known.trusted, rules.check_scale, rules.check_floor, size)
     replicas = int(draw < probability and quorum < 3)
-    return CheckDecision(replicas=replicas, probability=probability)
+    return CheckDecision(
+        replicas=replicas, probability=probability, reason=words.checked(probability, replicas)
+    )
 
 
 def relative_size(app: AppRecord, host: HostRecord, job: Job) -> float:
@@ -112,6 +117,25 @@ def inherit(old: HostRecord) -> HostRecord:
         jobs=old.jobs,
         refused=old.refused,
     )
+
+
+def linked(app: AppRecord, granted: Sequence[tuple[float, float]]) -> AppRecord:
+    """Return an app that begins at the level of another system: (credit, estimate) of its latest valid results.
+
+    The mean credit per estimated FLOP stays, so the sum over jobs does not jump.  Without usable pairs it is unchanged.
+    """
+    usable = [pair for pair in granted if 0.0 <= pair[0] < math.inf and formula.usable(pair[1])]
+    per_flop = _ratio(float_sum(pair[0] for pair in usable), float_sum(pair[1] for pair in usable))
+    return changed(app, unit=per_flop, constant=0.0) if formula.usable(per_flop) else app
+
+
+def level(app: AppRecord, stratum: str = "") -> float:
+    """Return credits per estimated FLOP, with which another system can go on without a jump."""
+    return app.unit * math.exp(constant(app, stratum))
+
+
+def _ratio(credit: float, flops: float) -> float:
+    return credit / flops if formula.usable(credit) and formula.usable(flops) else 0.0
 
 
 def _decided(draft: Draft, event: JobDecided) -> Outcome:
@@ -156,9 +180,14 @@ def _refused(draft: Draft, event: JobRefused) -> Outcome:
         charge = value * (size - float_sum(factors) / len(factors) / app.partner.factor)
         host = changed(host, debt=host.debt - charge)
     else:
-        host = changed(host, bank=host.bank - value * (size - 1.0))
+        charge = value * (size - 1.0)
+        host = changed(host, bank=host.bank - charge)
     draft.hosts[event.host] = changed(host, refused=host.refused + 1)
-    return Outcome(state=draft.changed(), corrections=_corrections(draft, {event.host: before}))
+    return Outcome(
+        state=draft.changed(),
+        corrections=_corrections(draft, {event.host: before}),
+        reasons=(words.refused(charge, size),),
+    )
 
 
 def _check_failed(draft: Draft, event: CheckFailed) -> Outcome:
@@ -166,7 +195,11 @@ def _check_failed(draft: Draft, event: CheckFailed) -> Outcome:
     results = None if event.agreed else min(AUDITED, host.escrow_count)
     trusted = host.trusted / 4.0 if results else 0.0
     draft.hosts[event.host] = changed(host, trusted=trusted)
-    return Outcome(state=draft.changed(), audits={event.host: results} if host.escrow_count else {})
+    return Outcome(
+        state=draft.changed(),
+        audits={event.host: results} if host.escrow_count else {},
+        reasons=(words.check_failed(results, agreed=event.agreed),),
+    )
 
 
 def _audited(draft: Draft, event: AuditFinished) -> Outcome:
@@ -185,4 +218,5 @@ def _audited(draft: Draft, event: AuditFinished) -> Outcome:
         corrections=_corrections(draft, {event.host: before}),
         released=(event.host,) if right else (),
         revoked=() if right else (event.host,),
+        reasons=(words.audit_passed() if right else words.revoked(host.escrow, event.bad),),
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cobblestone.domain.values import changed
 from cobblestone.policy.credit.ledger_system import rules as formula
+from cobblestone.policy.credit.ledger_system import words
 from cobblestone.policy.credit.ledger_system.readings import Draft, Partners, Reading, Variances, worth
 from cobblestone.policy.credit.ledger_system.records import HostRecord, JobDecided, Price
 
@@ -25,7 +26,7 @@ def prices(
     for reading, others in zip(readings, partners, strict=True):
         report = reading.report
         host = draft.host(report.host)
-        amount = value
+        amount, factor, why = value, 1.0, words.estimate_only(value)
         if len(readings) == 1:
             w = formula.weight(known.size, reading.precision)
             r = formula.tail_share(w, known.size, known.noise)
@@ -33,13 +34,17 @@ def prices(
             amount = formula.own_price(value, factor / draft.app.own.factor, host.bank, slack)
             own = own.after(value, formula.kept_factor(factor, known.size, known.noise))
         elif others.count:
-            amount = value * (others.factor / draft.app.partner.factor)
+            factor = others.factor / draft.app.partner.factor
+            amount, why = value * factor, words.by_partners(value, others, factor)
             partner = partner.after(value, others.factor)
         paid_alone = amount if len(readings) == 1 else value
         bank = formula.bank_after(host.bank, value, paid_alone, slack)
-        found.append(
-            Price(result_id=report.result_id, host=report.host, amount=amount, provisional=provisional)
-        )
+        if len(readings) == 1:
+            why = words.alone(value, factor / draft.app.own.factor, amount, bank)
+        reasons = (why, words.provisional(host, draft.rules)) if provisional else (why,)
+        found.append(Price(
+            result_id=report.result_id, host=report.host, amount=amount, provisional=provisional, reasons=reasons,
+        ))  # fmt: skip
         after = _paid(
             draft, host, amount, bank, provisional=provisional, checked=report.result_id in event.checked
         )

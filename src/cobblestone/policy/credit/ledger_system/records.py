@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TypeAlias
 
+from cobblestone.domain.reasons import Reason
 from cobblestone.domain.values import value
 
 HostKey: TypeAlias = tuple[int, int, str]
@@ -216,16 +217,18 @@ class CheckDecision:
     replicas: int  #: further results wanted; 0: it is priced alone, provisionally
     probability: float  #: with which a check was drawn
     trusted: bool = True  #: the others must have `LedgerRules.check_scale` trusted jobs
+    reason: Reason
 
 
 @value(kw_only=True)
 class Price:
-    """What a result is worth."""
+    """What a result is worth, with the reasons in words."""
 
     result_id: int
     host: HostKey
     amount: float  #: credits, finite and not negative
     provisional: bool  #: in escrow until its host passes a check
+    reasons: tuple[Reason, ...] = ()
 
 
 @value(kw_only=True)
@@ -242,3 +245,4 @@ class Outcome:
     ] = ()  #: all their results in escrow lose their price, but for those an audit found right
     audits: Mapping[HostKey, int | None] = field(default_factory=dict[HostKey, int | None])
     """How many random results in escrow are to be run again, by host; None: all of them."""
+    reasons: tuple[Reason, ...] = ()

@@ -1,0 +1,124 @@
+"""The reasons of the ledger system, in words for volunteers and operators."""
+
+from __future__ import annotations
+
+from cobblestone.domain.reasons import Reason, reason
+from cobblestone.policy.credit.ledger_system import rules as formula
+from cobblestone.policy.credit.ledger_system.readings import Partners
+from cobblestone.policy.credit.ledger_system.records import HostRecord, LedgerRules
+
+
+def estimate_only(value: float) -> Reason:
+    """Say that no report tells how long the job was."""
+    return reason("ledger_estimate", "Granted {amount}: what the job's estimate is worth.", amount=value)
+
+
+def by_partners(value: float, others: Partners, factor: float) -> Reason:
+    """Say what other computers reported."""
+    return reason(
+        "ledger_partners",
+        "Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their "
+        "reports count with weight {weight}; its own report did not raise the credit.",
+        amount=value * factor, value=value, n=others.count, weight=others.weight, factor=factor,
+    )  # fmt: skip
+
+
+def alone(value: float, factor: float, price: float, bank: float) -> Reason:
+    """Say what the computer itself reported."""
+    return reason(
+        "ledger_alone",
+        "Granted {amount}: the estimate is worth {value}, and by its own report the job was {factor} times as long. Own reports "
+        "only move credit between a computer's own jobs; {bank} is left for later ones.",
+        amount=price, value=value, factor=factor, bank=bank,
+    )  # fmt: skip
+
+
+def provisional(host: HostRecord, rules: LedgerRules) -> Reason:
+    """Say why a price is in escrow."""
+    return reason(
+        "ledger_provisional",
+        "Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, "
+        "drawn after its result arrived.",
+        chance=_chance(host, rules),
+    )
+
+
+def refused(charge: float, size: float) -> Reason:
+    """Say what an unfinished job cost."""
+    return reason(
+        "ledger_refused",
+        "A job that this computer did not finish took others {size} times its estimate: {charge} is charged to its account.",
+        size=size, charge=charge,
+    )  # fmt: skip
+
+
+def check_failed(results: int | None, *, agreed: bool) -> Reason:
+    """Say what a wrong result brings."""
+    if agreed:
+        return reason(
+            "ledger_wrong_together",
+            "Two computers agreed on a wrong result: all their provisional results are computed again.",
+        )
+    return reason(
+        "ledger_audit",
+        "A check found a wrong result: provisional results ({n}) are computed again.",
+        n=results or 0,
+    )
+
+
+def audit_passed() -> Reason:
+    """Say that an audit found no other wrong result."""
+    return reason(
+        "ledger_audit_passed", "The results computed again were right: provisional credit is final."
+    )
+
+
+def revoked(amount: float, bad: int) -> Reason:
+    """Say that an audit found more wrong results."""
+    return reason(
+        "ledger_revoked",
+        "Of the results computed again, {bad} were wrong: the provisional credit, {amount}, is taken back.",
+        bad=bad, amount=amount,
+    )  # fmt: skip
+
+
+def checked(probability: float, replicas: int) -> Reason:
+    """Say whether others compute a job that was uploaded."""
+    if replicas:
+        return reason(
+            "ledger_check", "Another computer computes it too (probability {chance}).", chance=probability
+        )
+    return reason("ledger_no_check", "No check was drawn (probability {chance}).", chance=probability)
+
+
+def account(host: HostRecord, rules: LedgerRules) -> tuple[Reason, ...]:
+    """Return the account of a computer and an app version in sentences."""
+    found = [
+        reason(
+            "ledger_account",
+            "{jobs} valid jobs, {trusted} since the last failed check; the next one is checked with probability {chance}.",
+            jobs=host.jobs, trusted=host.trusted, chance=_chance(host, rules),
+        ),
+        reason(
+            "ledger_escrow",
+            "{amount} for {n} results is provisional until the next passed check.",
+            amount=host.escrow, n=host.escrow_count,
+        ),
+        reason("ledger_bank", "Its own reports may raise later credit by {bank}.", bank=max(0.0, host.bank)),
+    ]  # fmt: skip
+    charged = -min(0.0, host.debt) - min(0.0, host.bank)
+    if charged > 0.0:
+        found.append(
+            reason("ledger_debt", "{debt} is taken off for jobs that it did not finish.", debt=charged)
+        )
+    if host.stake > 0.0:
+        found.append(reason(
+            "ledger_stake",
+            "{stake} of its first jobs is held until it has {n} valid jobs.",
+            stake=host.stake, n=rules.stake_until,
+        ))  # fmt: skip
+    return tuple(found)
+
+
+def _chance(host: HostRecord, rules: LedgerRules) -> float:
+    return formula.check_probability(host.trusted, rules.check_scale, rules.check_floor, 1.0)
