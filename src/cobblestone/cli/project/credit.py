@@ -34,11 +34,14 @@ def _explanation(found: CreditExplanation) -> list[str]:
         lines += _entry(entry)
     if found.entries:
         lines.append(f"Granted in total: {found.granted!r}")
+    if found.account:
+        lines += ["The computer's account:", *(f"  {each['text']}" for each in found.account)]
     return lines
 
 
 def _entry(entry: LedgerEntry) -> list[str]:
-    provisional = " (provisional: part of the final grant)" if entry.provisional else ""
+    until = {"trickle": "part of the final grant", "escrow": "until the next check"}.get(entry.kind, "")
+    provisional = f" (provisional: {until})" if entry.provisional else ""
     lines = [
         f"Entry {entry.id}, {when(entry.time)}: {entry.kind}{provisional} by {entry.system or 'no system'}",
         (
