@@ -66,7 +66,7 @@ def all_scenarios() -> list[str]:
     return found
 
 
-_CORE = ("normal-q?", "projects-q1", "normal-q1/time-x10", "normal-q?/ring-x3")
+_CORE = ("normal-q?", "normal-q1/time-x10", "normal-q1/ring-x3")
 
 
 def default_scenarios(size: str) -> tuple[str, ...]:

@@ -116,6 +116,8 @@ class AppRecord:
     own: Keeper = Keeper()  #: G of prices by the own report
     partner: Keeper = Keeper()  #: G of prices by others' reports
     length: Keeper = Keeper()  #: L, of exp(u)
+    sizes: Keeper = Keeper()  #: of exp(u) by the lowest of several reports
+    factors: Keeper = Keeper()  #: of the price by that report alone
     detector: StepDetector = StepDetector()
     constant: float = 0.0  #: c of the first stratum, moved by steps
     constants: Mapping[str, float] = field(
