@@ -19,13 +19,13 @@ from cobblestone.credit_lab.attacks.acts import Act, Attack, Seen
 from cobblestone.credit_lab.attacks.catalogue import ATTACKS, find_attack
 from cobblestone.credit_lab.attacks.searched import PARAMETERS
 from cobblestone.credit_lab.bench import tasks
-from cobblestone.credit_lab.bench.bootstrap import ratio_interval
 from cobblestone.credit_lab.bench.measures import (
     Scene,
     attack_figures,
     baseline,
     honest_beside,
     honest_figures,
+    ratio_interval,
     targets_of,
 )
 from cobblestone.credit_lab.bench.optimiser import Search, look_for_attack

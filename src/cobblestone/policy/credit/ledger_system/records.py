@@ -215,9 +215,8 @@ Event: TypeAlias = JobDecided | JobRefused | CheckFailed | AuditFinished
 class CheckDecision:
     """Whether other hosts compute a job, too, decided after its upload."""
 
-    replicas: int  #: further results wanted; 0: it is priced alone, provisionally
+    replicas: int  #: further results wanted, of hosts with `LedgerRules.check_scale` trusted jobs; 0: it is provisional
     probability: float  #: with which a check was drawn
-    trusted: bool = True  #: the others must have `LedgerRules.check_scale` trusted jobs
 
 
 @value(kw_only=True)
