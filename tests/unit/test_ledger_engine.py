@@ -201,6 +201,37 @@ def test_the_account_of_a_computer_is_told_in_words() -> None:
         assert part in said
 
 
+def test_who_refuses_many_jobs_is_checked_in_many_of_the_others() -> None:
+    honest, refuser = HostRecord(trusted=90, jobs=90), HostRecord(trusted=90, jobs=90, refused=900)
+    assert decide_check(honest, RULES, quorum=2, draw=0.5).probability == pytest.approx(0.02)
+    assert decide_check(refuser, RULES, quorum=2, draw=0.5).probability == pytest.approx(0.9)
+    assert inherit(refuser).refused == 900
+
+
+def test_accepting_only_what_is_shorter_than_estimated_brings_nothing() -> None:
+    """Two honest hosts finish each job; a third one finishes the shortest tenth with one of them, and refuses the others."""
+    rng, book = random.Random(11), Book()
+    hosts = {(host, 1, ""): rng.gauss(0.0, 0.4) for host in range(40)}
+    run(book, rng, hosts, {"": 0.0}, 3000)
+    picky, done = (99, 1, ""), 0.0
+    for _ in range(6000):
+        size = rng.gauss(0.0, 0.3)
+        here = [picky, *rng.sample(list(hosts), 1)] if size < -0.38 else rng.sample(list(hosts), 2)
+        times = [1e3 * math.exp(size + hosts.get(key, 0.0) + rng.gauss(0.0, 0.15)) for key in here]
+        reports = tuple(
+            Report(result_id=place, host=key, run_time=time, speed=1e9)
+            for place, (key, time) in enumerate(zip(here, times, strict=True))
+        )
+        book.tell(JobDecided(job=JOB, reports=reports, quorum=2))
+        if picky in here:
+            done += math.exp(size)
+        else:
+            book.tell(JobRefused(job=JOB, host=picky, reports=reports))
+    fair = done / math.exp(0.3**2 / 2)
+    assert 0.3 < settled(book.state.hosts[picky]) / fair < 1.10
+    assert book.state.hosts[picky].earned / fair > 1.10  # but for what it refused
+
+
 def test_reports_of_ever_new_identities_do_not_lower_what_others_get() -> None:
     rng, book = random.Random(4), Book()
     hosts = {(host, 1, ""): rng.gauss(0.0, 0.4) for host in range(40)}

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from cobblestone.cli.options import Commands, OutputOptions
 from cobblestone.cli.sweeping import Scheduler, Workers, sweeping
 from cobblestone.domain.errors import ConfigError
-
-if TYPE_CHECKING:
-    from cobblestone.credit_lab.bench.tasks import Plan
 
 creditbench_commands = Commands(
     no_args_is_help=True,
@@ -61,27 +58,25 @@ def run(
     """Run systems through scenarios, and write the report."""
     with sweeping("results", folder) as progress:
         from cobblestone.credit_lab.bench.report import write_report
-        from cobblestone.credit_lab.bench.tasks import run_plan
+        from cobblestone.credit_lab.bench.tasks import (
+            Plan,
+            chosen_scenarios,
+            default_scenarios,
+            run_plan,
+            seeds_from,
+        )
+        from cobblestone.credit_lab.systems.find import COMPARED
 
-        plan = _plan(system, only, size, seed, seeds, strict)
+        plan = Plan(
+            systems=tuple(dict.fromkeys(system or COMPARED)),
+            scenarios=chosen_scenarios(only) if only else default_scenarios(size),
+            size=size,
+            seeds=seeds_from(seed, seeds, size),
+            strict=strict,
+        )
         run_plan(plan, folder, scheduler=scheduler, workers=workers, progress=progress)
         path = write_report(folder)
     typer.echo(f"report: {path}")
-
-
-def _plan(
-    system: list[str] | None, only: list[str] | None, size: str, seed: int, seeds: int | None, strict: bool
-) -> Plan:
-    from cobblestone.credit_lab.bench.tasks import Plan, chosen_scenarios, default_scenarios, seeds_from
-    from cobblestone.credit_lab.systems.find import COMPARED
-
-    return Plan(
-        systems=tuple(dict.fromkeys(system or COMPARED)),
-        scenarios=chosen_scenarios(only) if only else default_scenarios(size),
-        size=size,
-        seeds=seeds_from(seed, seeds, size),
-        strict=strict,
-    )
 
 
 @creditbench_commands.command("report")
@@ -171,12 +166,8 @@ def score(
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Measure prices that some system wrote for a recorded stream; gains are relative to honest computers beside."""
-    from cobblestone.credit_lab.bench.measures import (
-        attack_figures,
-        honest_beside,
-        honest_figures,
-        targets_of,
-    )
+    from cobblestone.credit_lab.bench.measures import attack_figures, honest_beside, honest_figures
+    from cobblestone.credit_lab.bench.report import marked
     from cobblestone.credit_lab.bench.stream import read_prices
     from cobblestone.credit_lab.bench.streams import generator
     from cobblestone.credit_lab.bench.tasks import scene_of
@@ -190,19 +181,11 @@ def score(
     else:
         figures = honest_figures(scene)
     shown = {name: value for name, value in figures.items() if isinstance(value, int | float)}
-    targets = targets_of(scenario)
-    rows = [
-        (
-            name,
-            f"{value:.4g}",
-            "".join("met" if each.met(value) else "missed" for each in targets if each.figure == name),
-        )
-        for name, value in shown.items()
-    ]
+    rows = [(name, marked(scenario, name, shown)) for name in shown]
     if out.for_programs:
         out.show(shown, essential=[str(value) for value in shown.values()])
         return
-    out.table([], ["figure", "value", "target"], rows, right=["value"])
+    out.table([], ["figure", "value (!: misses its target)"], rows, right=["value (!: misses its target)"])
 
 
 @creditbench_commands.command("attack")

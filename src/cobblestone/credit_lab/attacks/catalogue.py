@@ -30,6 +30,8 @@ def both(one: Attack, other: Attack) -> Attack:
     def renew(seen: Seen, strength: float) -> int:
         return one.renew(seen, one.strength) or other.renew(seen, other.strength)
 
+    larger = {name: max(getattr(one, name), getattr(other, name)) for name in ("share", "arrives", "device")}
+    either = {name: getattr(one, name) or getattr(other, name) for name in ("ring", "meets", "lasting")}
     return replace(
         one,
         name=f"{one.name}+{other.name}",
@@ -37,14 +39,10 @@ def both(one: Attack, other: Attack) -> Attack:
         report=report,
         refuse=refuse,
         renew=renew,
-        share=max(one.share, other.share),
         quorums=tuple(each for each in one.quorums if each in other.quorums),
         world=other.world if one.world == "normal" else one.world,
-        device=one.device or other.device,
-        ring=one.ring or other.ring,
-        meets=one.meets or other.meets,
-        arrives=max(one.arrives, other.arrives),
-        lasting=one.lasting or other.lasting,
+        **larger,
+        **either,
     )
 
 

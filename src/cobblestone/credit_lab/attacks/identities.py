@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cobblestone.credit_lab.attacks.acts import Act, Attack, Seen
 from cobblestone.credit_lab.attacks.inflating import faster, longer
 
 
-def each_20(seen: Seen, strength: float) -> int:
-    """Begin again after 20 results."""
-    return seen.results + seen.refused >= 20
-
-
-def each_60(seen: Seen, strength: float) -> int:
-    """Begin again after 60 results."""
-    return seen.results >= 60
-
-
-def each_job(seen: Seen, strength: float) -> int:
-    """Begin again after each result."""
-    return seen.results + seen.refused >= 1
+def after(jobs: int, *, refusals: bool = False) -> Callable[[Seen, float], bool]:
+    """Begin again after so many results; ``refusals`` count, too, or not."""
+    return lambda seen, strength: seen.results + refusals * seen.refused >= jobs
 
 
 def each_third(seen: Seen, strength: float) -> int:
@@ -31,38 +23,43 @@ def ramp(seen: Seen, act: Act, strength: float) -> None:
     act.time *= strength ** min(1.0, seen.results / 100.0)
 
 
-def each_100(seen: Seen, strength: float) -> int:
-    """Begin again after 100 results, when the ramp is at its end."""
-    return seen.results >= 100
-
-
 def low_first(seen: Seen, act: Act, strength: float) -> None:
     """Report too short times for 20 results, and ``strength`` times the truth from then on."""
     act.time *= 0.3 if seen.results < 20 else strength
 
 
 ATTACKS = (
-    Attack(name="fresh-time", about="time x 10, a new identity each 20 jobs", report=longer, renew=each_20),
+    Attack(
+        name="fresh-time",
+        about="time x 10, a new identity each 20 jobs",
+        report=longer,
+        renew=after(20, refusals=True),
+    ),
     Attack(
         name="fresh-benchmark",
         about="benchmark x 10, a new identity each 20 jobs",
         report=faster,
-        renew=each_20,
+        renew=after(20, refusals=True),
     ),
-    Attack(name="new-account", about="time x 10, each job a new account", report=longer, renew=each_job),
+    Attack(
+        name="new-account",
+        about="time x 10, each job a new account",
+        report=longer,
+        renew=after(1, refusals=True),
+    ),
     Attack(
         name="ramp",
         about="time grows to x 100, then a new identity",
         report=ramp,
         strength=100.0,
-        renew=each_100,
+        renew=after(100),
     ),
     Attack(
         name="low-first",
         about="low for 20 results, then x 3, then a new identity",
         report=low_first,
         strength=3.0,
-        renew=each_60,
+        renew=after(60),
     ),
     Attack(
         name="farm",

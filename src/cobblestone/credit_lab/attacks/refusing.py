@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cobblestone.credit_lab.attacks.acts import ABORT, ERROR, HONEST, TIMEOUT, Attack, Seen
-from cobblestone.credit_lab.attacks.identities import each_20, each_third
+from cobblestone.credit_lab.attacks.identities import after, each_third
 from cobblestone.credit_lab.attacks.inflating import longer
 
 
@@ -65,7 +65,7 @@ ATTACKS = (
         name="cherry-fresh",
         about=f"{_CHERRY}, a new identity each 20 jobs",
         refuse=drop_long,
-        renew=each_20,
+        renew=after(20, refusals=True),
         strength=1.0,
         world="constant",
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cobblestone.credit_lab.attacks.acts import Act, Attack, Seen
-from cobblestone.credit_lab.attacks.identities import each_100
+from cobblestone.credit_lab.attacks.identities import after
 
 
 def in_common(seen: Seen, act: Act, strength: float) -> None:
@@ -69,7 +69,7 @@ ATTACKS = (
         report=ramp_in_common,
         share=0.01,
         meets=True,
-        renew=each_100,
+        renew=after(100),
         quorums=(2,),
     ),
 )

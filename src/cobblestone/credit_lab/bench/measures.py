@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from cobblestone.credit_lab.bench.bootstrap import ratio_interval
 from cobblestone.credit_lab.bench.worlds import DAYS, World
 from cobblestone.credit_lab.systems.pay import Pay
 from cobblestone.credit_lab.systems.tape import ERROR, GPU, START, Table, Tape
@@ -340,6 +339,23 @@ def honest_beside(scene: Scene) -> Figures:
     """Return another base of gains, where no run without attackers is known: what honest computers get beside them."""
     found = baseline(scene)
     return found | {"fair": found["work"]}
+
+
+REPLICATES = 1000
+
+
+def ratio_interval(above: Any, below: Any, rng: Any, *, level: float = 0.95) -> tuple[float, float]:
+    """Return the interval of sum(above) / sum(below) over people, drawn with replacement; both have an entry per person.
+
+    Source: B. Efron, *Bootstrap methods: another look at the jackknife* (1979); percentile intervals.
+    """
+    if not below.sum() > 0.0:
+        return float("nan"), float("nan")
+    drawn = rng.multinomial(above.size, np.full(above.size, 1.0 / above.size), REPLICATES)
+    sums = drawn @ below
+    ratios = np.divide(drawn @ above, sums, out=np.full(REPLICATES, np.nan), where=sums > 0.0)
+    low, high = np.nanquantile(ratios, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    return float(low), float(high)
 
 
 def attack_figures(scene: Scene, base: Figures, rng: Any) -> Figures:

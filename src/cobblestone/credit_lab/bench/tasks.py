@@ -66,13 +66,12 @@ def all_scenarios() -> list[str]:
     return found
 
 
-_CORE = ("normal-q?", "projects-q1", "normal-q1/time-x10", "normal-q?/ring-x3")
+_CORE = ("normal-q2", "normal-q1", "normal-q1/time-x10", "normal-q1/ring-x3")
 
 
 def default_scenarios(size: str) -> tuple[str, ...]:
     """Return the scenarios that a size has by default: all, of the largest one a core."""
-    found = all_scenarios()
-    return tuple(each for each in found if size != "L" or any(fnmatchcase(each, core) for core in _CORE))
+    return _CORE if size == "L" else tuple(all_scenarios())
 
 
 def scene_of(scenario: str, size: str, seed: int, system: str) -> Scene:

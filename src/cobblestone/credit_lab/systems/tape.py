@@ -71,9 +71,12 @@ class Result:
 
 
 def columns_of(cls: type) -> np.dtype[np.void]:
-    """Return the type of a table of such objects."""
-    kinds = {"float": "f8", "int": "i8", "bool": "?"}
-    return np.dtype([(each.name, kinds[str(each.type)]) for each in fields(cls)])
+    """Return the type of a table of such objects; numbers that recorded streams may choose are wide."""
+    kinds = {"float": "f8", "int": "i4", "bool": "?"}
+    wide = {"number", "job", "identity", "version"}
+    return np.dtype(
+        [(each.name, "i8" if each.name in wide else kinds[str(each.type)]) for each in fields(cls)]
+    )
 
 
 JOB, RESULT = columns_of(Job), columns_of(Result)

@@ -24,7 +24,6 @@ from cobblestone.store.work import dispatch, messages
 from cobblestone.store.work.dispatch import JobInProgress
 from cobblestone.wire.project.preferences import read_project_preferences
 from cobblestone.wire.scheduler.request import SchedulerRequest
-from cobblestone.wire.text.reader import LenienceKind
 
 
 def ask_ahead(tx: Transaction, message: SchedulerRequest) -> None:
@@ -74,14 +73,23 @@ _OF_BLOCKS: Mapping[str, tuple[str, ...]] = {
     "net_stats": ("n_bwup", "n_bwdown"),
     "disk_usage": ("d_boinc_used_total", "d_boinc_used_project"),
 }
+<<<<<<< HEAD
+=======
+"""The fields of a description that an element about the computer tells."""
+>>>>>>> credit27
 
 
 def with_known(
     description: HostDescription, known: HostDescription, message: SchedulerRequest
 ) -> HostDescription:
+<<<<<<< HEAD
     """Return the description with what is known already where a request has no such block: absent is not zero."""
     absent = [note.where for note in message.leniences if note.kind is LenienceKind.MISSING]
     names = [name for block in absent for name in _OF_BLOCKS.get(block, ())]
+=======
+    """Return the description with what is known already where an element is absent or no usable number: absent is not zero."""
+    names = [name for element in message.unsaid for name in _FIELDS[element]]
+>>>>>>> credit27
     return changed(description, **{name: getattr(known, name) for name in names}) if names else description
 
 

@@ -36,9 +36,10 @@ Unit keepers. G is the running mean of the factor, weighted by value: one for pa
 Refused jobs
 ------------
 
-When others have finished the job, its size m is the mean of their exp(min(u, 3σ)). A host whose results are replicated owes
-V·(m − what its price would have been); a host that computes alone owes V·(m − 1) to its bank. Debt is taken off its credit;
-the opposite is set off against later refusals and never paid.
+When others have finished the job, a host whose results are replicated owes V·(m − p): size and price by the lowest of the
+reports, as if it were one partner's, each divided by its own running mean over jobs. So m − p is 0 on average, whoever lies
+upwards, and the debt of an honest host that fails at random has mean 0. A host that computes alone owes V·(m − 1) to its bank.
+Debt is taken off its credit; the opposite is set off against later refusals and never paid.
 
 Price of an identity. Half the price of the first two jobs is held until a host has 20 valid jobs.
 
@@ -47,7 +48,8 @@ Checks
 
 After the upload of a result that would be priced alone, a check is drawn with probability p = max(0.02, 10/W) × (value of
 the job / mean price of the host's jobs), and 1 while W ≤ 10. W counts valid jobs since the last failed check. With a quorum
-of two, p = 0.02 for a third result; a host that failed before has p as above.
+of two, p for a third result is 0.02, or the share of jobs that one of the hosts refuses if that is more: who refuses most
+jobs could keep those that an accomplice has. A host that failed before has p as above.
 
 A price without a check is in escrow. A passed check makes the escrow final, for the host that was checked only: the
 computer that came as the check may know it. After a failed check up to five random results in escrow are computed again: if

@@ -20,6 +20,7 @@ from cobblestone.policy.credit.ledger_system.readings import (
     Draft,
     constant,
     independent,
+    lowest,
     partners_of,
     read,
     variances,
@@ -171,14 +172,14 @@ def _refused(draft: Draft, event: JobRefused) -> Outcome:
     if not usable or value <= 0.0:
         return Outcome(state=draft.changed())
     app, host = draft.app, draft.host(event.host)
+    before = settled(host)
     sizes = [formula.refused_size(each.u, known.size, known.noise, app.length.factor) for each in usable]
     size = float_sum(sizes) / len(sizes)
-    before = settled(host)
     if event.replicated:
-        # its price would have rested on one partner: what several say together is nearer to the size, and would charge too little
-        factors = [partners_of(None, [each], known).factor for each in usable]
-        charge = value * (size - float_sum(factors) / len(factors) / app.partner.factor)
-        host = changed(host, debt=host.debt - charge)
+        factor = partners_of(None, readings, known).factor / app.partner.factor
+        if (there := lowest(usable, known)) is not None:
+            size, factor = there[0] / app.sizes.factor, there[1] / app.factors.factor
+        host = changed(host, debt=host.debt - value * (size - factor))
     else:
         charge = value * (size - 1.0)
         host = changed(host, bank=host.bank - charge)

@@ -13,6 +13,7 @@ from cobblestone.policy.credit.ledger_system.readings import (
     Reading,
     Variances,
     independent,
+    lowest,
     scale_of,
     version_of,
     worth,
@@ -33,6 +34,10 @@ def learn(
     usable = [each for each in readings if each.precision > 0.0]
     experienced = [each for each in usable if draft.host(each.report.host).samples >= formula.KNOWN]
     _learn_app(draft, job, experienced, known)
+    if (there := lowest(usable, known)) is not None:
+        value, app = worth(draft.app, job), draft.app
+        sizes, factors = app.sizes.after(value, there[0]), app.factors.after(value, there[1])
+        draft.app = changed(app, sizes=sizes, factors=factors)
     for reading, others in zip(readings, partners, strict=True):
         if reading.precision > 0.0:
             _learn_report(draft, reading, others, usable, known)

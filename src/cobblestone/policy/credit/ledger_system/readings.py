@@ -159,3 +159,17 @@ def partners_of(reading: Reading | None, readings: Sequence[Reading], known: Var
     w = formula.weight(known.size, total)
     r = formula.tail_share(w, known.size, known.noise)
     return Partners(u, w, formula.size_factor(u, w, r, known.tail, known.size), count)
+
+
+def lowest(readings: Sequence[Reading], known: Variances) -> tuple[float, float] | None:
+    """Return (size, price factor) of a job by the lowest of several reports, as if it were one partner's; None: fewer than two.
+
+    Both are biased alike for all jobs, so their running means make their difference 0 on average, whoever lies upwards.
+    """
+    usable = [each for each in readings if each.precision > 0.0]
+    if len(usable) < 2:
+        return None
+    least = min(usable, key=lambda each: each.u)
+    return formula.refused_size(least.u, known.size, known.noise, 1.0), partners_of(
+        None, [least], known
+    ).factor

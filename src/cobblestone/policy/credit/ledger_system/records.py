@@ -117,6 +117,8 @@ class AppRecord:
     own: Keeper = Keeper()  #: G of prices by the own report
     partner: Keeper = Keeper()  #: G of prices by others' reports
     length: Keeper = Keeper()  #: L, of exp(u)
+    sizes: Keeper = Keeper()  #: of exp(u) by the lowest of several reports
+    factors: Keeper = Keeper()  #: of the price by that report alone
     detector: StepDetector = StepDetector()
     constant: float = 0.0  #: c of the first stratum, moved by steps
     constants: Mapping[str, float] = field(
@@ -214,10 +216,13 @@ Event: TypeAlias = JobDecided | JobRefused | CheckFailed | AuditFinished
 class CheckDecision:
     """Whether other hosts compute a job, too, decided after its upload."""
 
-    replicas: int  #: further results wanted; 0: it is priced alone, provisionally
+    replicas: int  #: further results wanted, of hosts with `LedgerRules.check_scale` trusted jobs; 0: it is provisional
     probability: float  #: with which a check was drawn
+<<<<<<< HEAD
     trusted: bool = True  #: the others must have `LedgerRules.check_scale` trusted jobs
     reason: Reason
+=======
+>>>>>>> credit27
 
 
 @value(kw_only=True)
