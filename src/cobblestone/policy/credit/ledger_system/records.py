@@ -218,11 +218,7 @@ class CheckDecision:
 
     replicas: int  #: further results wanted, of hosts with `LedgerRules.check_scale` trusted jobs; 0: it is provisional
     probability: float  #: with which a check was drawn
-<<<<<<< HEAD
-    trusted: bool = True  #: the others must have `LedgerRules.check_scale` trusted jobs
     reason: Reason
-=======
->>>>>>> credit27
 
 
 @value(kw_only=True)
