@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from cobblestone.cli.options import Commands, OutputOptions
 from cobblestone.cli.sweeping import Scheduler, Workers, sweeping
-from cobblestone.domain.errors import ConfigError
 
 creditbench_commands = Commands(
     no_args_is_help=True,
@@ -195,7 +193,6 @@ def attack(
     seed: SeedOption = 1,
     rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Rounds of the search.")] = 20,
     crowd: Annotated[int, typer.Option(min=1, max=100, help="Tries of a round, for each of 8 numbers.")] = 4,
-    save: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the finding.")] = None,
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Search for the attack that gains most from a system, and confirm it on fresh seeds."""
@@ -205,12 +202,7 @@ def attack(
         found = look_for_attack(
             Search(system=system, world=world, seed=seed, rounds=rounds, crowd=crowd), progress
         )
-    data: dict[str, Any] = found.as_data()
-    if save is not None:
-        try:
-            save.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"{save} cannot be written: {error.strerror}.") from error
+    data = found.as_data()
     lines = [
         f"Gain {found.gain:.3f}, on fresh seeds {found.confirmed:.3f} (largest {found.largest:.3f}), after {found.tries} tries.",
         f"Run it: cobblestone creditbench run OUT --system {system} --only '{data['scenario']}'",
