@@ -12,7 +12,7 @@ from tests.helpers.project_world import World, failed
 from cobblestone.domain.apps import App
 from cobblestone.domain.work import JobLimits
 from cobblestone.policy.credit.claims import CreditUnit
-from cobblestone.policy.credit.ledger_book import LedgerBook
+from cobblestone.policy.credit.ledger_book import AppBook
 from cobblestone.policy.credit.ledger_system.engine import (
     decide_check,
     relative_size,
@@ -248,7 +248,7 @@ def test_the_server_grants_what_the_engine_grants_for_the_same_events(
         driver.turn()
         if turn >= 120 and laboratory.final and (laboratory.revoked or quorum > 1):
             break
-    stored = LedgerBook()
+    stored = AppBook()
 
     def read(db: ledger_state.Database) -> list[ledger.LedgerLine]:
         ledger_state.read_records(db, app.id, None, stored)

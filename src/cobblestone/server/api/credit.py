@@ -12,7 +12,7 @@ from cobblestone.domain.errors import NotFound
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.values import float_sum
 from cobblestone.domain.work import Result
-from cobblestone.policy.credit.ledger_book import LEDGER_RULES, LedgerBook
+from cobblestone.policy.credit.ledger_book import LEDGER_RULES, AppBook
 from cobblestone.policy.credit.ledger_system import words
 from cobblestone.server.api.endpoints.routing import LARGE_BODY, Call, answers
 from cobblestone.server.credit.ledger_accounts import record_key, uses_ledger
@@ -76,7 +76,7 @@ def _account(db: Database, result: Result) -> list[dict[str, object]]:
     app = apps.app_by_id(db, result.app_id)
     if not uses_ledger(app):
         return []
-    book, key = LedgerBook(), record_key(result)
+    book, key = AppBook(), record_key(result)
     ledger_state.read_records(db, app.id, [key[0]], book)
     record = book.hosts.get(key)
     told = () if record is None else words.account(record, LEDGER_RULES[app.credit_system])

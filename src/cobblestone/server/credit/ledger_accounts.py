@@ -16,7 +16,7 @@ from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, changed, form_of
 from cobblestone.domain.work import ExitStatus, Outcome, Result, ValidateState
 from cobblestone.policy.credit.claims import CreditUnit
-from cobblestone.policy.credit.ledger_book import LEDGER_RULES, Begun, Happening, LedgerBook, Left, Moves
+from cobblestone.policy.credit.ledger_book import LEDGER_RULES, AppBook, Begun, Happening, Left, Moves
 from cobblestone.policy.credit.ledger_system import engine
 from cobblestone.policy.credit.ledger_system.records import (
     AuditFinished,
@@ -73,7 +73,7 @@ class LedgerAccounts:
     ) -> None:
         """Read the records of the app and of some hosts (None: all)."""
         self._tx, self._app, self._unit, self._now = tx, app, unit, now
-        self._book = LedgerBook(rules=LEDGER_RULES.get(app.credit_system))
+        self._book = AppBook(rules=LEDGER_RULES.get(app.credit_system))
         known = ledger_state.read_records(tx, app.id, host_ids, self._book)
         self._seq = ledger_state.last_event(tx, app.id)
         self._escrow: dict[
@@ -166,7 +166,7 @@ class LedgerAccounts:
         rows = [each if isinstance(each, Escrowed) else self._row(each) for each in about]
         sources = {row.key: row for row in rows}
         inherited = tuple((key, old) for key in sources if (old := earlier_record(self._tx, self._book, key)))
-        moves = self._book.apply(event, inherited, right)
+        moves = self._book.take(event, inherited, right)
         self._seq += 1
         self._events.append(
             StoredEvent(seq=self._seq, time=self._now, event=event, inherited=inherited, right=right)
@@ -312,7 +312,7 @@ def _final(event: Happening, moves: Moves) -> tuple[Reason, ...]:
     return (reason("ledger_released", "Final: this computer passed a check."),)
 
 
-def earlier_record(db: Database, book: LedgerBook, key: HostKey) -> HostKey | None:
+def earlier_record(db: Database, book: AppBook, key: HostKey) -> HostKey | None:
     """Return the record that a new one begins with: of the newest earlier version on this computer, with the same usage."""
     if key in book.hosts or is_generalised(AppVersionId(key[1])):
         return None
@@ -335,9 +335,9 @@ def checks_drawn(
     }
     if not uploads:
         return list(views)
-    books: dict[AppId, LedgerBook] = {}
+    books: dict[AppId, AppBook] = {}
     for app_id in {view.workunit.app_id for view in views if view.workunit.id in uploads}:
-        book = books[app_id] = LedgerBook(rules=LEDGER_RULES[found_apps[app_id].credit_system])
+        book = books[app_id] = AppBook(rules=LEDGER_RULES[found_apps[app_id].credit_system])
         of_app = [view for view in views if view.workunit.app_id == app_id and view.workunit.id in uploads]
         hosts = {result.host_id for view in of_app for result in view.results if result.host_id is not None}
         ledger_state.read_records(db, app_id, hosts, book)
@@ -350,7 +350,7 @@ def checks_drawn(
 
 
 def _with_check(
-    db: Database, view: WorkunitView, ids: Sequence[ResultId], book: LedgerBook, secret: bytes
+    db: Database, view: WorkunitView, ids: Sequence[ResultId], book: AppBook, secret: bytes
 ) -> WorkunitView:
     known: list[tuple[HostRecord, Result]] = []
     for result in view.results:

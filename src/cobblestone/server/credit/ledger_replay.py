@@ -10,7 +10,7 @@ from typing import Any
 
 from cobblestone.api_schema.operation import CreditDifference
 from cobblestone.domain.values import AppId
-from cobblestone.policy.credit.ledger_book import LEDGER_RULES, JobRefused, LedgerBook
+from cobblestone.policy.credit.ledger_book import LEDGER_RULES, AppBook, JobRefused
 from cobblestone.store.credit import ledger, ledger_state
 from cobblestone.store.credit.ledger import LedgerLine
 from cobblestone.store.credit.ledger_state import StoredEvent
@@ -24,7 +24,7 @@ class _AppReplay:
     """The events of one app, as far as they were applied, and what they moved that has no entry yet."""
 
     def __init__(self, events: Iterator[StoredEvent]) -> None:
-        self.book = LedgerBook()
+        self.book = AppBook()
         self.waiting: dict[Key, float] = {}
         self.seq = 0
         self._events = events
@@ -40,7 +40,7 @@ class _AppReplay:
         stored = next(self._events, None)
         if stored is None:
             return False
-        moves = self.book.apply(stored.event, stored.inherited, stored.right)
+        moves = self.book.take(stored.event, stored.inherited, stored.right)
         self.seq = stored.seq
         for price in moves.prices:
             kind = ledger.ESCROW if price.provisional else ledger.GRANT
@@ -103,7 +103,7 @@ class LedgerReplay:
                         amount,
                         "an event brings it, but no entry has it",
                     )
-            stored = LedgerBook()
+            stored = AppBook()
             ledger_state.read_records(self._db, app_id, None, stored)
             for each in ledger_state.escrow_of_hosts(self._db, app_id, None):
                 stored.escrow.setdefault(each.key, {})[each.result_id] = each.price

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId, value
-from cobblestone.policy.credit.ledger_book import KINDS, Happening, Inherited, LedgerBook
+from cobblestone.policy.credit.ledger_book import KINDS, AppBook, Happening, Inherited
 from cobblestone.policy.credit.ledger_system.records import AppRecord, HostKey, HostRecord, VersionRecord
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
@@ -63,7 +63,7 @@ _SAVED_ESCROW = _ESCROW.writer()
 _INSERT_ESCROW = _SAVED_ESCROW.insert("escrow")
 
 
-def read_records(db: Database, app_id: int, host_ids: Collection[int] | None, book: LedgerBook) -> bool:
+def read_records(db: Database, app_id: int, host_ids: Collection[int] | None, book: AppBook) -> bool:
     """Put the records of an app, its versions and some hosts (None: all) into a book; return whether the app has one."""
     query = f"SELECT host_id, app_version_id, usage, state FROM ledger_record WHERE app_id = {int(app_id)}"
     found = False
@@ -82,7 +82,7 @@ def read_records(db: Database, app_id: int, host_ids: Collection[int] | None, bo
     return found
 
 
-def save_records(tx: Transaction, app_id: int, book: LedgerBook) -> None:
+def save_records(tx: Transaction, app_id: int, book: AppBook) -> None:
     """Store what changed."""
     rows: list[tuple[object, ...]] = [(app_id, 0, 0, "", text_of(book.app))]
     rows += [(app_id, 0, *key, text_of(book.versions[key])) for key in sorted(book.changed_versions)]

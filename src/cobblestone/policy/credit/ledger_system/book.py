@@ -17,6 +17,7 @@ from cobblestone.policy.credit.ledger_system.records import (
     HostRecord,
     LedgerRules,
     LedgerState,
+    Outcome,
     Price,
     VersionKey,
     VersionRecord,
@@ -34,6 +35,7 @@ class Moves:
     """What a record gains or loses beside prices and what is taken back of them."""
     audits: Mapping[HostKey, int | None] = field(default_factory=dict[HostKey, int | None])
     """How many provisional results are to be computed again; None: all."""
+    outcome: Outcome | None = None
 
 
 class LedgerBook:
@@ -80,4 +82,5 @@ class LedgerBook:
             revoked=tuple(revoked),
             settled=settled,
             audits=outcome.audits,
+            outcome=outcome,
         )
