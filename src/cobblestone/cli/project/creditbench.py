@@ -178,7 +178,9 @@ def score(
         figures = attack_figures(scene, honest_beside(scene), generator(seed, "bootstrap"))
     else:
         figures = honest_figures(scene)
-    shown = {name: value for name, value in figures.items() if isinstance(value, int | float)}
+    shown: dict[str, float] = {
+        name: value for name, value in figures.items() if isinstance(value, int | float)
+    }
     rows = [(name, marked(scenario, name, shown)) for name in shown]
     if out.for_programs:
         out.show(shown, essential=[str(value) for value in shown.values()])

@@ -199,7 +199,8 @@ def _tasks(plan: Plan, folder: Path, scenarios: tuple[str, ...]) -> Iterator[Tas
             checks = find_contender(system).checks
             if "-q2" in scenario and checks != OWN:  # nothing is checked: all see the same
                 checks = VISIBLE
-            together.setdefault(system if checks == OWN else checks, []).append(system)
+            alone = checks == OWN or plan.size == "L"  # of the largest size, one needs enough memory
+            together.setdefault(system if alone else checks, []).append(system)
         for seed in plan.seeds:
             for group in together.values():
                 missing = [

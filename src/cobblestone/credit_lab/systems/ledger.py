@@ -127,8 +127,8 @@ class LedgerWatcher(Watcher):
         for price in moves.prices:
             self.price[price.result_id] = price.amount
             self.final[price.result_id] = math.inf if price.provisional else self.now
-        for key, amount in moves.settled.items() if rows else ():
-            self.extra[rows[key]] += amount
+        for key, row in (rows or {}).items():
+            self.extra[row] += moves.settled.get(key, 0.0)
         for key, wanted in moves.audits.items():
             chosen = sorted(book.escrow.get(key, ()), key=lambda row: uniform(self.seed, row, 1))[:wanted]
             self.audits += len(chosen)
