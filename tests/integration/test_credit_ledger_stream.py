@@ -95,10 +95,12 @@ class Laboratory:
             return
         if len(tasks) == self.quorum and not workunit.checked:
             least = min(tasks, key=lambda task: self.record(task.report.host).trusted).report
-            draw = self.draw(least.result_id)
-            record = self.record(least.host)
-            size = relative_size(self.state.app, record, workunit.job, RULES)
-            more = decide_check(record, RULES, quorum=self.quorum, draw=draw, size=size).replicas
+            draw, more = self.draw(least.result_id), 0
+            for task in tasks:
+                record = self.record(task.report.host)
+                size = relative_size(self.state.app, record, workunit.job)
+                decision = decide_check(record, RULES, quorum=self.quorum, draw=draw, size=size)
+                more = max(more, decision.replicas)
             if more:
                 workunit.checked = tuple(task.report.result_id for task in tasks)
                 workunit.wanted += more

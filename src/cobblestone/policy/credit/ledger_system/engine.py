@@ -179,7 +179,8 @@ def _refused(draft: Draft, event: JobRefused) -> Outcome:
         factor = partners_of(None, readings, known).factor / app.partner.factor
         if (there := lowest(usable, known)) is not None:
             size, factor = there[0] / app.sizes.factor, there[1] / app.factors.factor
-        host = changed(host, debt=host.debt - value * (size - factor))
+        charge = value * (size - factor)
+        host = changed(host, debt=host.debt - charge)
     else:
         charge = value * (size - 1.0)
         host = changed(host, bank=host.bank - charge)
