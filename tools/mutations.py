@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import Phase, settings
 
 ROOT = Path(__file__).parents[1]
 TESTS_FAILED = 1
@@ -33,7 +34,6 @@ COPIED = (
     *("pyproject.toml", "mkdocs.yml", "Makefile", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"),
 )
 IMPORTED_ONCE = (
-    "hypothesis",
     "starlette.testclient",
     "sqlalchemy",
     "alembic.command",
@@ -60,6 +60,20 @@ MUTATIONS = tuple(
 )
 
 
+EXAMPLES = 300
+"""That a property is tried with: most are tried with fifteen in `make check`, and with thousands at night."""
+
+
+class _FirstExample:
+    """A plugin of pytest: random tests look longer for an example that fails, and any will do, not the smallest."""
+
+    def pytest_sessionstart(self) -> None:
+        """Go before the tests are read, and after the profile of ``tests/conftest.py``."""
+        phases = (Phase.explicit, Phase.generate)
+        settings.register_profile("mutations", settings(), phases=phases, max_examples=EXAMPLES)
+        settings.load_profile("mutations")
+
+
 def run_tests(tree: Path, tests: Iterable[str]) -> int:
     """Return pytest's exit status for some tests of a tree; they run in a process of their own."""
     child = os.fork()
@@ -74,7 +88,8 @@ def run_tests(tree: Path, tests: Iterable[str]) -> int:
         sys.path[:0] = [str(tree), str(tree / "src")]
         sys.executable = str(tree / ".venv" / "bin" / "python")
         status = pytest.main(
-            ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", *(f"tests/{each}" for each in tests)]
+            ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", *(f"tests/{each}" for each in tests)],
+            plugins=[_FirstExample()],
         )
     finally:
         os._exit(status)
