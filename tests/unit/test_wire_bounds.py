@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.wire.client.account_manager import parse_manager_reply
+from cobblestone.wire.client.account_manager import parse_manager_reply, parse_manager_request
 from cobblestone.wire.client.config import read_client_config
 from cobblestone.wire.client.task_messages import read_status
 from cobblestone.wire.project.account import (
@@ -16,6 +16,7 @@ from cobblestone.wire.project.account import (
 )
 from cobblestone.wire.project.pages import scheduler_urls
 from cobblestone.wire.project.preferences import read_project_preferences
+from cobblestone.wire.project.upload import UploadStatus, write_upload_reply
 from cobblestone.wire.scheduler.job import read_app_info
 from cobblestone.wire.text import reader, tree
 from cobblestone.wire.text.reader import Lenience, LenienceKind
@@ -107,3 +108,13 @@ def test_a_volunteer_s_configuration_is_read_up_to_a_number_of_entries():
     options = "".join(f"<exclusive_app>a{n}</exclusive_app>" for n in range(1500))
     config, _problems = read_client_config(f"<cc_config><options>{options}</options></cc_config>".encode())
     assert len(config.exclusive_apps) == 1000
+
+
+def test_a_computer_tells_a_manager_of_no_more_kinds_of_gpus_than_any_has():
+    coprocs = "<coproc_ati><name>n</name><count>1</count></coproc_ati>" * 20
+    body = f"<acct_mgr_request><host_info><coprocs>{coprocs}</coprocs></host_info></acct_mgr_request>"
+    assert len(parse_manager_request(body.encode()).coprocs) == 16
+
+
+def test_a_reply_to_an_upload_says_no_more_than_a_client_logs():
+    assert write_upload_reply(UploadStatus.PERMANENT_ERROR, "x" * 300).count(b"x" * 201) == 0
