@@ -181,7 +181,7 @@ def _problems(form: Mapping[str, str]) -> dict[str, str]:
     for name, most in _LONGEST.items():
         if len(form.get(name, "")) > most:
             problems[name] = _("This is too long.")
-    if form.get("type") not in map(str, TEAM_TYPES):
+    if form.get("type", "") not in map(str, TEAM_TYPES):
         problems["type"] = _("Choose one of the list.")
     return problems
 
