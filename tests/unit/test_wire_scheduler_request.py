@@ -12,7 +12,18 @@ from tests.helpers.wire_requests import written_request
 
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.wire.scheduler import request_layout
-from cobblestone.wire.scheduler.host import CoprocRequest
+from cobblestone.wire.scheduler.host import (
+    ALWAYS_SENT,
+    CoprocRequest,
+    DiskUsage,
+    HostInfo,
+    NetStats,
+    TimeStats,
+    write_disk_usage,
+    write_host_info,
+    write_net_stats,
+    write_time_stats,
+)
 from cobblestone.wire.scheduler.report import StickyFile
 from cobblestone.wire.scheduler.request import (
     InProgressResult,
@@ -43,7 +54,12 @@ def with_text(element: str, text: str, base: bytes = NO_WORK) -> bytes:
     return changed
 
 
-BLOCKS = "".join(f"<{name}>\n</{name}>\n" for name in ("time_stats", "net_stats", "host_info", "disk_usage"))
+BLOCKS = (
+    write_time_stats(TimeStats())
+    + write_net_stats(NetStats())
+    + write_host_info(HostInfo())
+    + write_disk_usage(DiskUsage())
+)
 
 
 def minimal(inner: str = "", blocks: str = BLOCKS) -> bytes:
@@ -419,14 +435,11 @@ def test_a_name_longer_than_any_we_give_out_is_no_name():
     assert [len(r.name) for r in request.results] == [255]
 
 
-def test_missing_blocks_are_noted():
+def test_missing_elements_about_the_computer_are_noted():
     request = parse_scheduler_request(minimal(blocks=""))
-    assert [lenience.where for lenience in request.leniences] == [
-        "time_stats",
-        "net_stats",
-        "host_info",
-        "disk_usage",
-    ]
+    assert {lenience.where for lenience in request.leniences} == {
+        f"scheduler_request/{name}" for name in ALWAYS_SENT
+    }
     assert request.host_info == type(request.host_info)()
 
 

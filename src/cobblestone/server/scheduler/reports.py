@@ -27,14 +27,13 @@ from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import mails
 from cobblestone.store.work import job_results
 from cobblestone.store.work.dispatch import JobInProgress
+from cobblestone.wire.scheduler.host import ALWAYS_SENT
 from cobblestone.wire.scheduler.reply import FileChallenge, SchedulerReply
 from cobblestone.wire.scheduler.report import ReportedResult
 from cobblestone.wire.scheduler.request import SchedulerRequest
 from cobblestone.wire.text.reader import Lenience, LenienceKind
 
 log = structlog.get_logger(__name__)
-
-_ABOUT_SPEED = ("host_info/", "coproc", "time_stats/", "disk_usage/")
 
 
 def report_details(
@@ -70,7 +69,11 @@ def counted_intops(item: ReportedResult, cpu_time: float) -> float:
 
 def refused_figures(message: SchedulerRequest, report: ReportedResult) -> tuple[Reason, ...]:
     """Return why figures of a report and of its host were rejected: they were not usable numbers."""
-    of_host = (note for note in message.leniences if note.where.startswith(_ABOUT_SPEED))
+    of_host = (
+        note
+        for note in message.leniences
+        if note.where.startswith("coproc") or note.where.rpartition("/")[2] in ALWAYS_SENT
+    )
     return tuple(
         _refused(note) for note in (*report.leniences, *of_host) if note.kind is LenienceKind.BAD_NUMBER
     )

@@ -12,6 +12,7 @@ from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
 from cobblestone.domain.values import changed, value
 from cobblestone.wire.project.preferences import GlobalPreferences, read_global_preferences
 from cobblestone.wire.scheduler.host import (
+    ALWAYS_SENT,
     MAX_COUNT,
     MAX_ID,
     MAX_TIME,
@@ -43,7 +44,7 @@ from cobblestone.wire.scheduler.report import (
     write_sticky_file,
     write_trickle,
 )
-from cobblestone.wire.scheduler.request_layout import COPROC_TYPES, PLAIN_BLOCKS, RequestParts, take_apart
+from cobblestone.wire.scheduler.request_layout import COPROC_TYPES, RequestParts, take_apart
 from cobblestone.wire.text.reader import (
     MAX_NAME,
     MAX_REQUEST_BYTES,
@@ -237,10 +238,9 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
     parts = take_apart(body, notes)
     top = FieldReader(parts.top, "scheduler_request", notes)
     version = client_version(top)
-    if len(parts.blocks) < len(PLAIN_BLOCKS):
-        for name in PLAIN_BLOCKS:
-            if name not in parts.blocks:
-                note(notes, LenienceKind.MISSING, name)
+    if not parts.top.keys() >= ALWAYS_SENT:
+        for name in sorted(ALWAYS_SENT - parts.top.keys()):
+            note(notes, LenienceKind.MISSING, f"{top.where}/{name}")
     results, transfers = read_reports(parts.results, notes)
     trickles = read_trickles(parts.trickles, notes)
     request = _REQUEST.read(
