@@ -27,7 +27,6 @@ from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import mails
 from cobblestone.store.work import job_results
 from cobblestone.store.work.dispatch import JobInProgress
-from cobblestone.wire.scheduler.host import ALWAYS_SENT
 from cobblestone.wire.scheduler.reply import FileChallenge, SchedulerReply
 from cobblestone.wire.scheduler.report import ReportedResult
 from cobblestone.wire.scheduler.request import SchedulerRequest
@@ -72,7 +71,7 @@ def refused_figures(message: SchedulerRequest, report: ReportedResult) -> tuple[
     of_host = (
         note
         for note in message.leniences
-        if note.where.startswith("coproc") or note.where.rpartition("/")[2] in ALWAYS_SENT
+        if note.where.startswith("coproc") or note.where.rpartition("/")[2] in message.unsaid
     )
     return tuple(
         _refused(note) for note in (*report.leniences, *of_host) if note.kind is LenienceKind.BAD_NUMBER

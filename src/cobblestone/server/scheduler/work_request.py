@@ -25,7 +25,6 @@ from cobblestone.store.work.dispatch import JobInProgress
 from cobblestone.wire.project.preferences import read_project_preferences
 from cobblestone.wire.scheduler.host import ALWAYS_SENT
 from cobblestone.wire.scheduler.request import SchedulerRequest
-from cobblestone.wire.text.reader import LenienceKind
 
 
 def ask_ahead(tx: Transaction, message: SchedulerRequest) -> None:
@@ -72,15 +71,13 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "os_name": ("os_name", "product_name", "virtualbox_version", "docker_version"),  # some have no others
 }
 """The fields of a description that an element about the computer tells."""
-_UNSAID = (LenienceKind.MISSING, LenienceKind.BAD_NUMBER)
 
 
 def with_known(
     description: HostDescription, known: HostDescription, message: SchedulerRequest
 ) -> HostDescription:
     """Return the description with what is known already where an element is absent or no usable number: absent is not zero."""
-    unsaid = [note.where.rpartition("/")[2] for note in message.leniences if note.kind in _UNSAID]
-    names = [name for each in unsaid for name in _FIELDS.get(each, ())]
+    names = [name for element in message.unsaid for name in _FIELDS[element]]
     return changed(description, **{name: getattr(known, name) for name in names}) if names else description
 
 

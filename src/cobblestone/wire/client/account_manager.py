@@ -310,7 +310,6 @@ def parse_manager_request(body: bytes) -> ReceivedRequest:
     about = host.reader(notes) if host else FieldReader({}, "host_info", notes)
     described = read_host_info(about)
     coprocs = host.find("coprocs") if host else None
-    unusable = {each.where.rpartition("/")[2] for each in notes if each.where.startswith("host_info/")}
     return _REQUEST.read(
         top,
         client_version=_version(top.text("client_version", 32)),
@@ -318,7 +317,7 @@ def parse_manager_request(body: bytes) -> ReceivedRequest:
         projects=tuple(_projects(root, notes)),
         host=described,
         coprocs=_coprocs(coprocs, notes) if coprocs else (),
-        unsaid=ALWAYS_SENT - about.fields.keys() | unusable | (frozenset() if coprocs else {"coprocs"}),
+        unsaid=about.unsaid(ALWAYS_SENT) | (frozenset() if coprocs else {"coprocs"}),
         opaque=dict(_NUMBERED.findall(opaque.raw[:MAX_REQUEST_OPAQUE])) if opaque else {},
         jobs=tuple(_jobs(root)),
     )

@@ -245,9 +245,7 @@ HOST = FieldTable(
         "create_time": Number(high=MAX_TIME, digits=0, element="host_create_time"),
     },
 )
-_ABOUT_PEOPLE = frozenset(
-    kind.element or name for table in (USER, HOST) for name, kind in table.scalars.items()
-) - {"teamid", "team_name"}
+_ABOUT_PEOPLE = (USER.elements | HOST.elements) - {"teamid", "team_name"}
 """Elements of every reply; without a team there are none about one."""
 GUI_URL = FieldTable(GuiUrl, {"name": _TITLE, "description": _TITLE, "url": _EXACT})
 _FEED = FieldTable(RssFeed, {"url": _EXACT, "poll_interval": Number(86400.0, digits=0)})
@@ -348,8 +346,7 @@ def parse_scheduler_reply(body: bytes) -> ReadReply:
     )
     trickle_urls = root.find("trickle_up_urls")
     urls = tuple(_scalar(node, notes) for node in trickle_urls.all("url")) if trickle_urls else ()
-    unusable = {each.where.rpartition("/")[2] for each in notes if each.where.startswith("scheduler_reply/")}
-    return ReadReply(reply, urls[:MAX_URLS], tuple(notes), _ABOUT_PEOPLE - top.fields.keys() | unusable)
+    return ReadReply(reply, urls[:MAX_URLS], tuple(notes), top.unsaid(_ABOUT_PEOPLE))
 
 
 def _bounded(root: Node, tag: str) -> list[Node]:
