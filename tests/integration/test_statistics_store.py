@@ -721,6 +721,16 @@ def test_somebody_who_changes_the_address_at_one_project_after_the_other_keeps_t
     assert seen_of(past.published, new) == {"One": HERS[:4], "Other": [(1, 10), (2, 20), (3, 30)]}
 
 
+def test_a_holder_whose_past_does_not_count_gets_it_by_no_change_of_the_id(site: Site):
+    past, new = PastOfAlice(site, before=True), cpid("alice's new address")
+    past.next(user(5, "Mallory", 1e6, NOON))
+    past.day += 40
+    for day, id_ in enumerate((ALICE, ALICE, new, new)):
+        published = past.next(user(5, "Alice", 2e6 + day, NOON, cpid=id_), alice=ALICE if day < 2 else id_)
+        assert [day for day, _ in seen_of(published, id_)["Other"]] == list(range(42, 43 + day))
+    past.next(user(5, "Alice", 3e6, NOON, cpid=new), alice=new)
+
+
 def test_a_project_that_knows_a_new_address_first_takes_no_past_away(site: Site):
     past, new = PastOfAlice(site), cpid("alice's new address")
     past.next()
@@ -792,6 +802,21 @@ def test_rows_of_a_version_that_knew_no_gpus_are_shown(site: Site):
     published = site.publish()
     assert published.size("host", 1).n == 1
     assert published.all_of("gpu") == []
+
+
+def test_teams_of_a_version_that_read_no_types_have_none_until_the_next_export(site: Site):
+    site.take("one", Export(NOON, teams=[team(3, "Our team", 220, NOON)]))
+    site.take("two", Export(NOON, teams=[replace(team(9, "our team", 50, NOON), type=6)]))
+    project = site.folder.project("one")
+    path = project.rows(project.read_state().generation) / "team.parquet"
+    pq.write_table(pq.read_table(path).drop_columns("type"), path)
+    published = site.publish()
+    before, other = (published.find("team", number, key) for number, key in ((1, "3"), (2, "9")))
+    assert before is not None
+    assert other is not None
+    whole = published.find("team", 0, other.whole or "")
+    assert whole is not None
+    assert [each.detail for each in (before, other, whole)] == ["", "6", "6"]
 
 
 def test_the_members_of_a_team_over_all_projects_are_persons_with_what_they_did_for_it(site: Site):

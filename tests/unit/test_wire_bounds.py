@@ -15,7 +15,6 @@ from cobblestone.wire.project.account import (
     parse_web_query,
 )
 from cobblestone.wire.project.pages import scheduler_urls
-from cobblestone.wire.project.preferences import read_project_preferences
 from cobblestone.wire.project.upload import UploadStatus, write_upload_reply
 from cobblestone.wire.scheduler.job import read_app_info
 from cobblestone.wire.text import reader, tree
@@ -84,12 +83,6 @@ def test_a_query_has_no_more_fields_than_any_page_wants():
 
 def test_a_hundred_teams_are_looked_up_at_once():
     assert len(parse_team_lookup("team_ids=" + ",".join(map(str, range(1, 151)))).team_ids) == 100
-
-
-def test_a_volunteer_chooses_no_more_apps_than_a_project_has():
-    apps = "".join(f"<app_id>{n}</app_id>\n" for n in range(1, 1501))
-    text = f"<project_preferences>\n<project_specific>\n{apps}</project_specific>\n</project_preferences>"
-    assert len(read_project_preferences(text).selected_apps) == 1000
 
 
 def test_an_account_manager_names_no_more_projects_than_a_client_would_attach():
