@@ -12,8 +12,7 @@ from cobblestone.cli.options import Commands, OutputOptions
 from cobblestone.cli.sweeping import Scheduler, Workers, sweeping
 
 creditbench_commands = Commands(
-    no_args_is_help=True,
-    help="Measure credit systems: what they pay honest computers, and what attackers gain.",
+    help="Measure credit systems: what they pay honest computers, and what attackers gain."
 )
 
 SystemOption = Annotated[
