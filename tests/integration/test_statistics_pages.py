@@ -161,6 +161,7 @@ def test_a_name_is_no_formula_in_a_spreadsheet(client: Client):
         "user/" + "a" * 500,
         "compare/user",
         "compare/user?keys=a,b,c,d,e",
+        f"compare/user?keys={','.join([ALICE] * 5)}",
         "signature/user/none.svg",
         "ranking/user?page=99999999999",
     ],
@@ -174,6 +175,8 @@ def test_what_does_not_exist_is_said_so(client: Client, address: str):
 def test_search_finds_by_the_begin_of_a_name(client: Client):
     assert "Alice &lt;b&gt;" in client.get("ranking/user", params={"q": "ALICE"}).text
     assert client.get("ranking/user", params={"q": "%' --"}).status_code == 200
+    long = client.get("ranking/user", params={"q": "x" * 150}).text
+    assert f'value="{"x" * 100}"' in long
 
 
 @pytest.mark.parametrize(("language", "word"), [("fr", "Projets"), ("sk", "Projekty")])

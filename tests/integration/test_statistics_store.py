@@ -26,9 +26,9 @@ from cobblestone.statistics.ingest import ingest
 from cobblestone.statistics.store import history
 from cobblestone.statistics.store.build import PublishedProject, build
 from cobblestone.statistics.store.engine import workbench, write_parquet
-from cobblestone.statistics.store.queries import Entity, PublishedFile, added_up
+from cobblestone.statistics.store.queries import DayFigures, Entity, PublishedFile, added_up
 from cobblestone.statistics.store.rows import MOST_INTO_ONE, badge_file, merged_file
-from cobblestone.statistics.web.curves import curves, round_levels
+from cobblestone.statistics.web.curves import MOST_LAYERS, MOST_POINTS, curves, round_levels
 from cobblestone.statistics.web.entities import view
 from cobblestone.statistics.web.site import StatisticsContext
 from cobblestone.wire.project.statistics_import import MOST_BADGES, parse_tables, picture_address
@@ -864,6 +864,24 @@ def test_an_export_that_names_a_team_with_quotes_and_letters_of_any_kind_is_read
     )
     published = site.publish()
     assert published.search("team", 0, "o'brien")[0].name == name
+
+
+def test_a_drawing_has_few_layers_and_points_however_much_there_is():
+    days = [DayFigures(day=float(n), total=float(n), recent=1.0) for n in range(5000)]
+    drawn = curves({f"project {n}": days for n in range(20)}, until=5000.0)
+    assert drawn is not None
+    assert len(drawn.layers) == MOST_LAYERS == 8
+    assert drawn.layers[-1].label == "others"
+    assert all(len(layer.points.split()) <= 2 * (MOST_POINTS + 1) for layer in drawn.layers)
+
+
+def test_a_team_lists_its_largest_users_only(site: Site):
+    many = [user(n, f"u{n}", n, NOON, team=3) for n in range(1, 81)]
+    site.take("one", Export(NOON, many, teams=[team(3, "Our team", 220, NOON)]))
+    published = site.publish()
+    account = published.find("team", 1, "3")
+    assert account is not None
+    assert [each.total for each in published.children("user", account)] == list(range(80, 30, -1))
 
 
 def test_levels_of_a_drawing_are_round_and_within_it():

@@ -77,6 +77,21 @@ def test_preferences_that_a_client_sends_are_read_when_they_come_and_refused_in_
     )
 
 
+def test_preferences_from_the_future_are_of_today(world: World) -> None:
+    host = world.host(world.user("ada"))
+    source = (
+        f"<global_prefs_source_email_hash>{email_hash('ada@example.org')}</global_prefs_source_email_hash>"
+    )
+    for percent, ahead in ((10, 1e8), (20, 0.0)):
+        world.now += 60
+        inner = f"<mod_time>{world.now + ahead}</mod_time><max_ncpus_pct>{percent}</max_ncpus_pct>"
+        text = f"<global_preferences>{source}{inner}</global_preferences>"
+        host.rpc(global_preferences=GlobalPreferences(text=text))
+    assert (
+        read_computing(world.value("SELECT global_prefs FROM user_account"))[""].values["max_ncpus_pct"] == 20
+    )
+
+
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [
