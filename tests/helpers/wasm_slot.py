@@ -23,7 +23,15 @@ from cobblestone.launcher.packing import (
     wasm_description,
 )
 
-FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror")
+CHECKPOINT_INSTRUCTIONS = 50_000_000  #: of the launcher of the tests
+FLAGS = (
+    "-std=c11",
+    "-O1",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    f"-DCHECKPOINT_INSTRUCTIONS={CHECKPOINT_INSTRUCTIONS}u",
+)
 LIBRARY = Path(wasmtime.__file__).parent / "linux-x86_64" / "_libwasmtime.so"
 
 #: What the programs below call; strings and buffers lie in the first page.

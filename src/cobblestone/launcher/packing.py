@@ -34,7 +34,7 @@ NATIVE_FOLDER = Path(__file__).parent / "native"
 #: What programs in WebAssembly may include or import.
 GUEST_FOLDER = Path(__file__).parent / "guest"
 #: C files of the launcher, in the order in which they are compiled: the same order gives the same bytes.
-SOURCES = ("launcher.c", "engine.c", "files.c", "bundle.c", "posix.c", "windows.c")
+SOURCES = ("launcher.c", "engine.c", "files.c", "kept.c", "bundle.c", "posix.c", "windows.c")
 HEADER = "launcher.h"
 
 #: Of bundles, too: the launcher knows one name, since under another one a job's input could come first.

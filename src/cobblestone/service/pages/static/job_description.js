@@ -3,7 +3,8 @@
  * The form is that of launcher/native/launcher.c.
  */
 export const TRAP = 134, DISK_BOUND = 196, INSTRUCTIONS_BOUND = 197, BAD_DESCRIPTION = 206, OUTPUT_MISSING = 208;
-export const PROGRESS = "cobblestone_progress", CHECKPOINT = "cobblestone_checkpoint", TIME_TO_CHECKPOINT = "cobblestone_time_to_checkpoint";
+export const PROGRESS = "cobblestone_progress", MAKES_CHECKPOINTS = "cobblestone_checkpoints", CHECKPOINT = "cobblestone_checkpoint",
+  TIME_TO_CHECKPOINT = "cobblestone_time_to_checkpoint";
 /** Places of the orders in the memory that a page shares with its threads. */
 export const SUSPENDED = 0, CHECKPOINT_WANTED = 1;
 export const TOLD_MS = 400, STDERR_TAIL = 50_000;
