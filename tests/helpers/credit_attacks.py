@@ -30,7 +30,7 @@ from cobblestone.credit_lab.population import (
 from cobblestone.credit_lab.replay import replayed
 from cobblestone.policy.credit.host_records import ERROR_WEIGHT
 from cobblestone.policy.dispatch.limits import MIN_CONSECUTIVE_VALID, NEWCOMER_ERROR_RATE, must_replicate
-from cobblestone.policy.validation.canonical import COUNT_TOLERANCE, ENOUGH_FURTHER
+from cobblestone.policy.validation.canonical import ENOUGH_FURTHER
 from cobblestone.server.credit.systems import find_system
 
 Report = dict[str, float]
@@ -222,11 +222,7 @@ def _agreeing(reports: list[Report], believed: list[bool]) -> list[int]:
     """The places of the reports whose counts agree with the first one that another bears out; empty if there is none."""
     counts = [report["fpops_counted"] for report in reports]
     for place, a in enumerate(counts):
-        found = [
-            k
-            for k, b in enumerate(counts)
-            if abs(a - b) <= COUNT_TOLERANCE * max(a, b) and (k == place or believed[k] or believed[place])
-        ]
+        found = [k for k, b in enumerate(counts) if a == b and (k == place or believed[k] or believed[place])]
         if len(found) > 1:
             return found
     return []

@@ -159,8 +159,8 @@ def agreeing(*results: Result, quorum: int = 2, doubtful: tuple[int, ...] = ()) 
     ("one", "other", "agree"),
     [
         (counted(0, 1e12), counted(1, 1e12), True),
-        (counted(0, 1e12), counted(1, 1.009e12, BROWSER), True),  # saved its state some more times
-        (counted(0, 1e12), counted(1, 1.02e12, BROWSER), False),
+        (counted(0, 1e12), counted(1, 1e12, BROWSER), True),
+        (counted(0, 1e12), counted(1, 1e12 + 1, BROWSER), False),  # to the instruction
         (counted(0, 1e12), counted(1, 1e13), False),
         (counted(0, 1e12), replace(counted(1, 1e12), fpops_counted=1e13), False),  # the larger one is paid
         (counted(0, 1e12), counted(1, 0.0), True),  # absent is not zero

@@ -115,7 +115,7 @@ struct world {
     bool listed;                /* as far as the runtime can */
     int32_t listing_error;
     uint64_t began, due;        /* used when this instance began; instructions from there until a checkpoint */
-    bool announced;             /* this instance has said that it makes checkpoints */
+    bool announced, asked;      /* this instance has said that it makes checkpoints; it is time for one */
     bool again;                 /* a checkpoint was made: the next instance goes on from it */
     size_t lent;                /* bytes of the module's memory, from its beginning */
     uint8_t borrowed[LISTING_BYTES];
@@ -183,10 +183,9 @@ static bool is_due(const struct world *world) { return atomic_load(&world->run->
 /* Ends a call of the host that began with so much fuel, and obeys the client. */
 static void charge(struct world *world, void *context, uint64_t began, uint64_t nbytes) {
     uint64_t amount = HOST_CALL + nbytes, left = began > amount ? began - amount : 0;
-    bool was_due = is_due(world);
     api.wasmtime_context_set_fuel(context, left);
     atomic_store(&world->run->fuel, world->fuel_limit - left);
-    if (!was_due && is_due(world)) create_empty(TIME_TO_CHECKPOINT);
+    if (!world->asked && is_due(world)) world->asked = create_empty(TIME_TO_CHECKPOINT);
     wait_while_suspended(world->run);
 }
 
@@ -448,7 +447,8 @@ static enum news follow(void *caller, const struct call *call, const value_t *gi
 static void take_start(struct world *world) {
     uint64_t used = atomic_load(&world->run->fuel) - world->began;
     world->announced = true;
-    world->due = 10 * used > CHECKPOINT_INSTRUCTIONS ? 10 * used : CHECKPOINT_INSTRUCTIONS;
+    world->due = 10 * used > world->run->least ? 10 * used : world->run->least;
+    world->asked = false;
     remove_file(TIME_TO_CHECKPOINT);
 }
 
@@ -757,8 +757,8 @@ static void host(struct run *run) {
     do {
         void *linker = api.wasmtime_linker_new(engine), *back = api.wasmtime_linker_new(engine);
         void *store = api.wasmtime_store_new(engine, NULL, NULL);
-        world.again = world.announced = false;
-        world.due = CHECKPOINT_INSTRUCTIONS;
+        world.again = world.announced = world.asked = false;
+        world.due = run->least;
         run_once(&world, engine, store, linker, back, module);
         api.wasmtime_linker_delete(linker);
         api.wasmtime_linker_delete(back);

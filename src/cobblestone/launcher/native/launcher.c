@@ -5,6 +5,7 @@
  *   bundle NAME SHA256    open name of an archive with Python, which runs the words; in place of library and module
  *   library NAME          open name of the WebAssembly runtime's library
  *   module NAME SHA256    open name of the module
+ *   checkpoint N          after how many instructions a module is asked for a checkpoint
  *   native SHA256         one for each file of native code, of any platform: the library, the module in compiled form
  *   word WORD             one for each word of the command, the module's own name first; with placeholders
  *   file NAME SHA256      a file of the app, which the module shall see
@@ -67,7 +68,7 @@ static struct {
     char workunit[300], object[300];
 } job;
 
-static struct run run;
+static struct run run = {.least = 50000000000u};
 static volatile uint8_t *segment;
 static double cpu_before, next_status, next_watch, next_disk, next_trickle;
 static _Atomic double checkpoint_cpu, last_checkpoint; /* of a module, its own thread notes them */
@@ -188,6 +189,7 @@ static void read_entry(char *line) {
     if (!strcmp(key, "library")) library_name = (char *)checked_name(value);
     else if (!strcmp(key, "module") && second) module_name = (char *)checked_name(value), module_digest = second;
     else if (!strcmp(key, "bundle") && second) bundle_name = (char *)checked_name(value), bundle_digest = second;
+    else if (!strcmp(key, "checkpoint")) run.least = strtoull(value, NULL, 10);
     else if (!strcmp(key, "native")) add(&natives, value, value);
     else if (!strcmp(key, "stdout")) stdout_name = value;
     else if (!strcmp(key, "word")) add(&words, value, value);

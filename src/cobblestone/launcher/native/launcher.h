@@ -31,9 +31,6 @@
 #define TIME_TO_CHECKPOINT_NAME "cobblestone_time_to_checkpoint"
 #define TRICKLE_NAME "cobblestone_trickle_up_"
 #define TIME_TO_CHECKPOINT ROOM "/" TIME_TO_CHECKPOINT_NAME
-#ifndef CHECKPOINT_INSTRUCTIONS
-#define CHECKPOINT_INSTRUCTIONS 50000000000u /* of a module between two checkpoints, at least */
-#endif
 
 /* ---- launcher.c */
 
@@ -89,6 +86,7 @@ struct run {
     uint8_t seed[32];
     double memory_bound;                    /* bytes; 0: none */
     uint64_t fuel_before, fuel_bound;       /* used by earlier starts; limit of the whole job */
+    uint64_t least;                         /* instructions between two checkpoints */
     atomic_bool suspended;
 
     atomic_bool running, ended;             /* running: compiled, and at work */

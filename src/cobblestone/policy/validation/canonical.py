@@ -50,9 +50,6 @@ from cobblestone.policy.lifecycle.states import (
 RETRY_SECONDS = 6 * 3600.0
 """Seconds until outputs that could not be looked at are looked at again."""
 
-COUNT_TOLERANCE = 0.01
-"""Counts agree within this part: a program that saves its state, or continues from it, executes instructions for that."""
-
 ENOUGH_FURTHER = 2
 """So many results beyond the quorum end all doubts: a project may have no other computers."""
 
@@ -183,7 +180,7 @@ def with_counts_compared(
         (n, program), (m, partner) = counts.get(one, (0.0, "")), counts.get(other, (0.0, ""))
         if "" in (program, partner) or not (program is None or partner is None or program == partner):
             continue
-        if abs(n - m) > COUNT_TOLERANCE * max(n, m):
+        if n != m:
             unequal[one, other] = phrase(
                 "the outputs are equal, but one counted {one} instructions and the other {other}",
                 one=round(n),

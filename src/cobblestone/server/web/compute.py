@@ -19,9 +19,7 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database
 
 CHECKPOINT_SECONDS = 20
-"""How often a program in Python is asked for a checkpoint: what a closed tab loses."""
-CHECKPOINT_INSTRUCTIONS = 50_000_000_000
-"""After how many instructions a module is asked; the same as in ``launcher/native/launcher.h``, or counts differ."""
+"""How often a program without an instruction count is asked for a checkpoint."""
 
 _KINDS = {
     ".json": "application/json",
@@ -84,7 +82,6 @@ class ComputePages(Pages[ProjectSite]):
             ticket="" if viewer is None else account_ticket(visit.ctx, viewer),
             owner="" if viewer is None else viewer.id,
             checkpoint_seconds=CHECKPOINT_SECONDS,
-            checkpoint_instructions=CHECKPOINT_INSTRUCTIONS,
         )
 
 

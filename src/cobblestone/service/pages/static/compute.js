@@ -182,8 +182,7 @@ class Task {
     this.worker = new Worker(this.job.pyodide ? page.dataset.pyodideWorker : page.dataset.worker, {type: "module"});
     this.worker.onmessage = ({data}) => this.hear(data);
     this.worker.onerror = () => this.fail(new Error(say.broken));
-    this.worker.postMessage({job: this.job, resume: this.state, orders: this.orders, period: CHECKPOINT_SECONDS,
-      checkpointInstructions: page.dataset.checkpointInstructions, ...this.content});
+    this.worker.postMessage({job: this.job, resume: this.state, orders: this.orders, period: CHECKPOINT_SECONDS, ...this.content});
     this.looked = performance.now();
     if (this.job.pyodide) this.watch = setInterval(() => this.look(), LOOK_MS);
   }

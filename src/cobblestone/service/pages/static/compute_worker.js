@@ -25,9 +25,10 @@ async function wrapped(call) {
 class Again extends Error {}
 
 class Run {
-  constructor({job, module, files, resume, orders, period, checkpointInstructions}) {
-    Object.assign(this, {job, module, resume, orders, period, least: BigInt(checkpointInstructions)});
+  constructor({job, module, files, resume, orders, period}) {
+    Object.assign(this, {job, module, resume, orders, period});
     this.about = readDescription(decoder.decode(files[DESCRIPTION] ?? new Uint8Array(0)));
+    this.least = this.about.checkpoint;
     this.options = readOptions(job.command_line);
     this.folder = new Folder();
     for (const name of given(this.about, this.options)) {
@@ -54,9 +55,10 @@ class Run {
 
   /** Add instructions of a call; the module is asked for a checkpoint after as many on every computer. */
   charge(amount) {
-    const wasDue = this.isDue;
     this.fuel.value += BigInt(amount);
-    if (!wasDue && this.isDue && !this.folder.entries.has(TIME_TO_CHECKPOINT)) this.folder.put(TIME_TO_CHECKPOINT, new File());
+    if (this.asked || !this.isDue) return;
+    this.asked = true;
+    this.folder.put(TIME_TO_CHECKPOINT, new File());
   }
 
   get isDue() { return this.fuel.value >= this.due; }
@@ -66,6 +68,7 @@ class Run {
     if (name === MAKES_CHECKPOINTS && !this.announced) {
       this.announced = true;
       this.due = 10n * this.fuel.value > this.least ? 10n * this.fuel.value : this.least;
+      this.asked = false;
       this.folder.entries.delete(TIME_TO_CHECKPOINT);
     }
     if (name !== CHECKPOINT || !this.isDue) return;
@@ -130,7 +133,7 @@ class Run {
   /** Run the program once, from its start to its end or to a checkpoint; the bytes of its memory. */
   async once(resume) {
     this.due = this.least;
-    this.announced = false;
+    this.announced = this.asked = false;
     const world = this.world = new World({
       folder: this.folder, words: expanded(this.about, this.options, this.period), variables: this.about.variables,
       seed: sha256(encoder.encode(this.job.workunit)), resume, count: () => this.instructions,

@@ -22,13 +22,14 @@ const decoder = new TextDecoder();
 const decoded = (text) => decodeURIComponent(text.replace(/%(?![0-9a-fA-F]{2})/g, "%25"));
 
 export function readDescription(text) {
-  const about = {words: [], files: [], optional: [], variables: [], stdout: null};
+  const about = {words: [], files: [], optional: [], variables: [], stdout: null, checkpoint: 50_000_000_000n};
   for (const line of text.split("\n").filter(Boolean)) {
     const [, key, value] = /^(\S+) (.*)$/.exec(line) ?? [null, line, ""];
     if (key === "word") about.words.push(decoded(value));
     else if (key === "file") about.files.push(decoded(value.split(" ")[0]));
     else if (key === "optional") about.optional.push(decoded(value));
     else if (key === "set") about.variables.push([decoded(value.split("=")[0]), decoded(value.split("=").slice(1).join("="))]);
+    else if (key === "checkpoint") about.checkpoint = BigInt(value);
     else if (key === "stdout") about.stdout = decoded(value);
     else if (!["library", "module", "native"].includes(key)) throw refuse(`unknown or incomplete entry ${key.slice(0, 60)}`);
   }
