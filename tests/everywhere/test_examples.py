@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import re
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from tests.everywhere.conftest import Windows
+from tests.helpers.launcher_slot import until
 from tests.helpers.wasm_slot import open_wasm_slot
 
 from cobblestone.launcher.packing import GUEST_FOLDER
@@ -54,7 +58,7 @@ def run_linux(example: Example, folder: Path) -> tuple[bytes, int, float]:
     folder.mkdir()
     before = 0.0
     with open_wasm_slot(folder) as slot:
-        slot.write_bounds(checkpoint_period=SECONDS)  # checkpoints count
+        slot.write_bounds()
         for _ in range(2):
             slot.lay_out(
                 example.module, words=example.words, files=example.files, environment=example.environment
@@ -192,3 +196,41 @@ def test_cpp_with_file_streams_and_a_part_in_c_is_compiled(tmp_path: Path):
         given=b"over and over and over",
     )
     assert run_linux(example, tmp_path / "linux")[0] == b"and 1\nover 1.5\n"
+
+
+@pytest.mark.parametrize("make", [orbits, sunspots])
+def test_bytes_and_count_of_an_example_are_the_same_however_often_it_is_killed(
+    tmp_path: Path, make: Callable[[Path], Example]
+):
+    example, rng = make(tmp_path), random.Random(26)
+    expected, counted, _ = run_linux(example, tmp_path / "straight")
+    for kills in (1, 20):
+        folder = tmp_path / f"killed-{kills}"
+        folder.mkdir()
+        with open_wasm_slot(folder) as slot:
+            slot.write_bounds()
+            slot.lay_out(
+                example.module, words=example.words, files=example.files, environment=example.environment
+            )
+            (slot.folder / "input").write_bytes(example.given)
+            for _ in range(kills):
+                before = slot.read("job_files.state")
+                process = slot.start_module(*OPTIONS)
+                until(
+                    lambda before=before, process=process: (
+                        slot.read("job_files.state") not in ("", before) or process.poll() is not None
+                    ),
+                    seconds=SECONDS,
+                )
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(rng.uniform(0, 0.1))
+                    break
+                process.send_signal(rng.choice((signal.SIGKILL, signal.SIGTERM)))
+                process.wait(20)
+            if process.returncode or not slot.exists("boinc_finish_called"):
+                slot.start_module(*OPTIONS)
+                assert slot.wait(SECONDS) == 0, slot.read("stderr.txt")
+            assert ((slot.folder / "output").read_bytes(), slot.counted) == (expected, counted)
+            print(
+                f"{make.__name__}: {kills} kills, checkpoint {slot.read('job_files.state')}, {counted} instructions"
+            )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,7 +31,7 @@ from cobblestone.credit_lab.population import (
 from cobblestone.credit_lab.replay import replayed
 from cobblestone.policy.credit.host_records import ERROR_WEIGHT
 from cobblestone.policy.dispatch.limits import MIN_CONSECUTIVE_VALID, NEWCOMER_ERROR_RATE, must_replicate
-from cobblestone.policy.validation.canonical import ENOUGH_FURTHER
+from cobblestone.policy.validation.canonical import ENOUGH_FURTHER, needs_third
 from cobblestone.server.credit.systems import find_system
 
 Report = dict[str, float]
@@ -77,6 +78,10 @@ def _counts_in_common(report: Report, n: int, met: bool) -> Report:
     return times(10.0, "fpops_counted")(report, n, met) if met else report
 
 
+def _counts_slightly(report: Report, n: int, met: bool) -> Report:
+    return times(3.0, "fpops_counted")(report, n, met) if met else report
+
+
 def _counts_when_trusted(report: Report, n: int, met: bool) -> Report:
     """Lies at the moment that brings most: see the bound of adaptive replication in ``policy/dispatch/limits.py``."""
     return times(10.0, "fpops_counted")(report, n, met) if n >= 24 else report
@@ -96,6 +101,7 @@ ATTACKS: Mapping[str, Attack] = {
     "counts x10": Attack(times(10.0, "fpops_counted")),
     "counts x10 after 24 right results": Attack(_counts_when_trusted),
     "counts x10 in common jobs, ring of a tenth": Attack(_counts_in_common, part=0.1),
+    "counts x3 in common jobs, ring of a tenth": Attack(_counts_slightly, part=0.1),
     "counts x10 of a pair that always meets": Attack(
         times(10.0, "fpops_counted"), part=0.01, always_meet=True
     ),
@@ -125,6 +131,7 @@ class _Book:
         self.work, self.cheated = list[float](), list[bool]()
         self.had: dict[int, int] = {}  # right results; in a row if they are checked
         self._errors: dict[int, float] = {}
+        self._counted = list[float]()  # of valid results: operations per estimated one
 
     def add(
         self, host: SyntheticHost, work: float, figures: Report, outcome: int, *, alone: bool = False
@@ -157,11 +164,19 @@ class _Book:
             right > 0 and self._errors[host.number] <= NEWCOMER_ERROR_RATE
         )
 
-    def confirmed(self, chosen: list[SyntheticHost], reports: list[Report]) -> list[int]:
+    def confirmed(
+        self, chosen: list[SyntheticHost], reports: list[Report], *, estimate: float, draw: float
+    ) -> list[int]:
         """The places of the valid results, or none while another one has to decide."""
-        found = _agreeing(reports, [self.reliable(each) for each in chosen])
+        usual = estimate * statistics.median(self._counted[-200:]) if self._counted else 0.0
+
+        def surprising(count: float, n: int) -> bool:
+            return n == 2 and len(chosen) < 2 + 2 * ENOUGH_FURTHER and needs_third(count, usual, draw)
+
+        found = _agreeing(reports, [self.reliable(each) for each in chosen], surprising)
         if not found and len(chosen) >= 2 + ENOUGH_FURTHER:
-            found = _agreeing(reports, [True] * len(chosen))
+            found = _agreeing(reports, [True] * len(chosen), surprising)
+        self._counted += [reports[place]["fpops_counted"] / estimate for place in found]
         return found
 
 
@@ -178,6 +193,7 @@ def attack_log(
     for number in range(1, options.jobs + 1):
         rng = random.Random(f"job {options.seed} {number}")
         spot = random.Random(f"spot check {options.seed} {number}")
+        draw = random.Random(f"third {options.seed} {number}").random()
         time = START + number * JOB_INTERVAL
         work = 3e13 * rng.lognormvariate(0.0, 0.5)
         ratio = rng.gauss(0.0, options.estimate_error)
@@ -211,19 +227,21 @@ def attack_log(
                 report = attack.changes(report, count % attack.life if attack.life else count, met)
             reports.append(report)
             if checked and len(reports) == len(chosen) > 1:
-                valid = book.confirmed(chosen, reports)
+                valid = book.confirmed(chosen, reports, estimate=estimate, draw=draw)
                 chosen += [] if valid else [next(further)]  # the next computer decides
         for place, (host, report) in enumerate(zip(chosen, reports, strict=True)):
             book.add(host, work, job | report, VALID if place in valid else INVALID, alone=wanted == 1)
     return Labelled(job_log(book.columns, "attack"), book.work, book.cheated)
 
 
-def _agreeing(reports: list[Report], believed: list[bool]) -> list[int]:
+def _agreeing(
+    reports: list[Report], believed: list[bool], surprising: Callable[[float, int], bool]
+) -> list[int]:
     """The places of the reports whose counts agree with the first one that another bears out; empty if there is none."""
     counts = [report["fpops_counted"] for report in reports]
     for place, a in enumerate(counts):
         found = [k for k, b in enumerate(counts) if a == b and (k == place or believed[k] or believed[place])]
-        if len(found) > 1:
+        if len(found) > 1 and not surprising(a, len(found)):
             return found
     return []
 

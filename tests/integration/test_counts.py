@@ -93,3 +93,26 @@ def test_among_many_people_two_unknown_liars_do_not_confirm_each_other(
     for host in honest[:2]:
         compute(world, host, TRUE_COUNT)
     assert verdicts(world)[4:] == [(2, False), (2, False), (1, True), (1, True)]
+
+
+def test_accomplices_with_a_good_record_need_a_third_computer_for_an_unusual_count(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(server_verdicts, "MANY_PEOPLE", 0)
+    app = modules(world)
+    names = ("liar", "accomplice", "alice", "bob", "carol")
+    hosts = {name: world.host(world.user(name)) for name in names}
+    for first in ("alice", "liar"):
+        world.add_jobs(app)
+        for name in sorted(names, key=lambda each: each != first)[:4]:
+            compute(world, hosts[name], TRUE_COUNT)
+    compute_known = len(verdicts(world))
+    world.add_jobs(app)
+    for name in ("liar", "accomplice"):
+        compute(world, hosts[name], 1e5 * TRUE_COUNT)
+    assert verdicts(world)[compute_known:] == [(4, False), (4, False)]
+    for name in ("alice", "bob"):
+        compute(world, hosts[name], TRUE_COUNT)
+    assert verdicts(world)[compute_known:] == [(2, False), (2, False), (1, True), (1, True)]
+    (text,) = world.query("SELECT report FROM result_text ORDER BY result_id DESC LIMIT 1 OFFSET 3")
+    assert "so high a count" in text[0] or "counted" in text[0]

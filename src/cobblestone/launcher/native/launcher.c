@@ -250,7 +250,7 @@ static char *expand(const char *word) {
                                       : kind == 3 && !memcmp(word, "arg", 3)    ? &arguments : NULL;
             if (list) value = name ? find(list, name + 1, rest) : list->count ? list->items[0].value : NULL;
             else if (size == 5 && !memcmp(word, "ncpus", 5)) value = text_of("%.0f", bundle_name ? job.ncpus : 1);
-            else if (size == 17 && !memcmp(word, "checkpoint_period", 17)) value = text_of("%.15g", job.checkpoint_period);
+            else if (size == 17 && !memcmp(word, "checkpoint_period", 17)) value = text_of("%.15g", bundle_name ? job.checkpoint_period : 60); /* modules: the same for all */
             if (!value) refuse(text_of("the command uses {%.*s}, which this job does not have", (int)size, word));
         } else {
             end = word + strcspn(word, "{}") + (*word == '}');

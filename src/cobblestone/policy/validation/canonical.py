@@ -53,6 +53,9 @@ RETRY_SECONDS = 6 * 3600.0
 ENOUGH_FURTHER = 2
 """So many results beyond the quorum end all doubts: a project may have no other computers."""
 
+USUAL_FACTOR = 1.5
+"""A count may be so many times what is usual for a job of its estimate before a third computer may have to confirm it."""
+
 Pair = tuple[ResultId, ResultId]
 Matches = Callable[[ResultId, ResultId], bool]
 
@@ -152,11 +155,23 @@ def pairs_to_compare(view: WorkunitView, checked: tuple[ResultId, ...]) -> tuple
     return tuple(combinations(checked, 2))
 
 
+def needs_third(count: float, usual: float, draw: float) -> bool:
+    """Return whether two equal counts are not enough: drawn with probability 1 - `USUAL_FACTOR` x ``usual`` / ``count``.
+
+    ``draw`` is a random number from 0 to 1 that belongs to the workunit; ``usual`` is 0 while it is not known.  Whatever count
+    two accomplices agree on, it brings `USUAL_FACTOR` x ``usual`` at most on average, if the third computer is not theirs.
+    """
+    return (1.0 - draw) * count > USUAL_FACTOR * usual > 0.0
+
+
 def with_counts_compared(
     view: WorkunitView,
     report: ValidationReport,
     programs: Mapping[AppVersionId, str],
     doubtful: Set[ResultId] = frozenset(),
+    *,
+    usual: float = 0.0,
+    draw: float = 0.0,
 ) -> ValidationReport:
     """Return the report, in which pairs with equal outputs and unequal counts of instructions do not agree.
 
@@ -166,6 +181,8 @@ def with_counts_compared(
     A result without a count is not compared, nor is one that comes after the canonical result, whose credit it gets.  Counts
     of two ``doubtful`` results do not bear each other out while others may.  Once there are more results than the quorum and
     no two counts are equal, the outputs decide alone: instructions of this program are not repeatable, and the job must end.
+
+    ``usual`` and ``draw``: see `needs_third`.
     """
     if not any(programs.values()) or view.workunit.canonical_result_id is not None:
         return report
@@ -176,6 +193,8 @@ def with_counts_compared(
     }
     unequal: dict[Pair, Reason] = {}
     doubted: dict[Pair, Reason] = {}
+    surprising: dict[Pair, Reason] = {}
+    witnesses: dict[float, set[ResultId]] = {}
     for one, other in report.matches:
         (n, program), (m, partner) = counts.get(one, (0.0, "")), counts.get(other, (0.0, ""))
         if "" in (program, partner) or not (program is None or partner is None or program == partner):
@@ -190,15 +209,18 @@ def with_counts_compared(
             doubted[one, other] = phrase(
                 "neither computer has shown itself reliable: another one has to confirm the count"
             )
+        elif needs_third(n, usual, draw):
+            surprising[one, other] = phrase("so high a count has to be confirmed by a third computer")
+            witnesses.setdefault(n, set()).update((one, other))
     further = sum(each.usable for each in report.checked) - view.workunit.rules.min_quorum
     equal = report.matches.difference(unequal)
     if further > 0 and not equal:
         return report
     if further >= ENOUGH_FURTHER and equal == doubted.keys():
         doubted = {}
-    return changed(
-        report, matches=equal.difference(doubted), differences={**report.differences, **unequal, **doubted}
-    )
+    alone = {pair: why for pair, why in surprising.items() if len(witnesses[counts[pair[0]][0]]) == 2}
+    refused = {**unequal, **doubted, **(alone if further < 2 * ENOUGH_FURTHER else {})}
+    return changed(report, matches=equal.difference(refused), differences={**report.differences, **refused})
 
 
 def judge(view: WorkunitView, report: ValidationReport, *, now: float) -> ValidationDecision:

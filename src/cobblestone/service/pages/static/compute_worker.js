@@ -9,6 +9,7 @@ import {BAD_DESCRIPTION, CHECKPOINT, DISK_BOUND, Ended, INSTRUCTIONS_BOUND, MAKE
 import {Exit, File, Folder, World, sha256} from "./wasi.js";
 
 const DESCRIPTION = "cobblestone_wasm.txt";
+const PERIOD = 60; // what every module is told for {checkpoint_period}
 const SLICE = 20_000_000n, MOST = 0x7fffffffffffffffn, PAGE = 65536;
 const decoder = new TextDecoder(), encoder = new TextEncoder();
 
@@ -25,8 +26,8 @@ async function wrapped(call) {
 class Again extends Error {}
 
 class Run {
-  constructor({job, module, files, resume, orders, period}) {
-    Object.assign(this, {job, module, resume, orders, period});
+  constructor({job, module, files, resume, orders}) {
+    Object.assign(this, {job, module, resume, orders});
     this.about = readDescription(decoder.decode(files[DESCRIPTION] ?? new Uint8Array(0)));
     this.least = this.about.checkpoint;
     this.options = readOptions(job.command_line);
@@ -135,7 +136,7 @@ class Run {
     this.due = this.least;
     this.announced = this.asked = false;
     const world = this.world = new World({
-      folder: this.folder, words: expanded(this.about, this.options, this.period), variables: this.about.variables,
+      folder: this.folder, words: expanded(this.about, this.options, PERIOD), variables: this.about.variables,
       seed: sha256(encoder.encode(this.job.workunit)), resume, count: () => this.instructions,
       charge: (amount) => this.charge(amount), kept: (name, file) => this.kept(name, file), wait: () => this.wait(),
     });
@@ -181,7 +182,7 @@ class Run {
     }
     const {world} = this;
     lines.unshift(`${this.instructions} instructions counted, ${(this.memory / 1e6).toFixed(1)} MB of memory`);
-    if (this.about.stdout) this.folder.entries.set(expand(this.about.stdout, this.options, this.period), world.stdout);
+    if (this.about.stdout) this.folder.entries.set(expand(this.about.stdout, this.options, PERIOD), world.stdout);
     const read = (name) => {
       const file = this.folder.entries.get(name);
       return file instanceof File ? file.bytes.slice() : null;
