@@ -87,7 +87,7 @@ void restore_folder(unsigned number) {
     char *files = place_of(number, "files");
     forget_kept(number + 1);
     visit_files(ROOM, remove_one);
-    good = true;
+    good = !number || is_folder(files);
     if (number) copy_folder(files, ROOM);
     if (!good) try_later("the files of the last checkpoint cannot be copied", 600);
     free(files);

@@ -115,8 +115,8 @@ class Run {
   }
 
   async instance(world) {
-    const module = await WebAssembly.compile(this.module);
-    const {exports} = await WebAssembly.instantiate(module, {wasi_snapshot_preview1: world.imports});
+    this.compiled ??= await WebAssembly.compile(this.module);
+    const {exports} = await WebAssembly.instantiate(this.compiled, {wasi_snapshot_preview1: world.imports});
     this.fuel = exports["cobblestone:fuel"];
     const nextCall = exports["cobblestone:next_call"], pages = exports["cobblestone:memory_pages"];
     if (!this.fuel || !nextCall || !pages || !exports._start || !exports.memory) throw refuse("the module is not one for browsers");
