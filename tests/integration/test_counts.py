@@ -100,19 +100,15 @@ def test_accomplices_with_a_good_record_need_a_third_computer_for_an_unusual_cou
 ):
     monkeypatch.setattr(server_verdicts, "MANY_PEOPLE", 0)
     app = modules(world)
-    names = ("liar", "accomplice", "alice", "bob", "carol")
-    hosts = {name: world.host(world.user(name)) for name in names}
-    for first in ("alice", "liar"):
-        world.add_jobs(app)
-        for name in sorted(names, key=lambda each: each != first)[:4]:
-            compute(world, hosts[name], TRUE_COUNT)
-    compute_known = len(verdicts(world))
+    hosts = {name: world.host(world.user(name)) for name in ("liar", "accomplice", "alice", "bob")}
+    world.add_jobs(app)
+    for host in hosts.values():  # of which nothing is known yet: it takes all of them
+        compute(world, host, TRUE_COUNT)
+    assert verdicts(world) == [(1, True)] * 4
     world.add_jobs(app)
     for name in ("liar", "accomplice"):
-        compute(world, hosts[name], 1e5 * TRUE_COUNT)
-    assert verdicts(world)[compute_known:] == [(4, False), (4, False)]
+        compute(world, hosts[name], 1e6 * TRUE_COUNT)
+    assert verdicts(world)[4:] == [(4, False), (4, False)]
     for name in ("alice", "bob"):
         compute(world, hosts[name], TRUE_COUNT)
-    assert verdicts(world)[compute_known:] == [(2, False), (2, False), (1, True), (1, True)]
-    (text,) = world.query("SELECT report FROM result_text ORDER BY result_id DESC LIMIT 1 OFFSET 3")
-    assert "so high a count" in text[0] or "counted" in text[0]
+    assert verdicts(world)[4:] == [(2, False), (2, False), (1, True), (1, True)]

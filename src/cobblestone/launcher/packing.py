@@ -97,8 +97,8 @@ def wasm_description(
     Raises JobError for a placeholder that no job could fill.
     """
     lines = [f"library {LIBRARY_NAME}", f"module {_quoted(module)} {module_sha256}"]
-    lines += [f"checkpoint {checkpoint_instructions}"]
     lines += [f"native {digest}" for digest in native_sha256]
+    lines += [f"checkpoint {checkpoint_instructions}"]
     variables = {**ENVIRONMENT, **(environment or {})}
     return _description(lines, words, files, stdout, optional_outputs, variables)
 
