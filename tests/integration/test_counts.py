@@ -108,7 +108,7 @@ def test_accomplices_with_a_good_record_need_a_third_computer_for_an_unusual_cou
     world.add_jobs(app)
     for name in ("liar", "accomplice"):
         compute(world, hosts[name], 1e6 * TRUE_COUNT)
-    assert verdicts(world)[4:] == [(4, False), (4, False)]
+    assert verdicts(world)[4:6] == [(4, False), (4, False)]
     for name in ("alice", "bob"):
         compute(world, hosts[name], TRUE_COUNT)
     assert verdicts(world)[4:] == [(2, False), (2, False), (1, True), (1, True)]
