@@ -73,7 +73,7 @@ class Run {
       this.folder.entries.delete(TIME_TO_CHECKPOINT);
     }
     if (name !== CHECKPOINT || !this.isDue) return;
-    const mark = decoder.decode(file.bytes.slice(0, 99)).split(/[\r\n]/)[0];
+    const [mark] = String.fromCharCode(...file.bytes.subarray(0, 99)).split(/[\0\r\n]/); // any bytes, as the launcher compares them
     if (!mark || mark === this.mark) return;
     this.mark = mark;
     const copies = [...this.folder.files()].map(([path, each]) => [path, each.bytes.slice()]);
