@@ -65,12 +65,12 @@ nightly: ## hours of searching with new seeds: all random tests at length, every
 	tools/pythons.sh --with-newest-pip $(PYTHONS) || status=1; \
 	exit $$status
 
-bench: ## measure speed on this machine, beside the peer's figures (BENCH_ARGS="--long 10": ten minutes with a million results)
+bench: ## measure speed on this machine, beside the peer's figures and the commit before
 	@tools/setup.sh test
-	$(BIN)/python -m tests.bench.bench_server $(BENCH_ARGS)
 ifeq ($(strip $(BENCH_ARGS)),)
 	$(BIN)/pytest $(PYTEST_ARGS) -s tests/bench
 endif
+	$(BIN)/python -m tests.bench.compare $(BENCH_ARGS)
 
 docs: ## build the documentation site; `cobblestone docs` shows it
 	@tools/setup.sh check

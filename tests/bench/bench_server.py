@@ -446,17 +446,9 @@ def long_run(bench: Bench, *, minutes: float, n_finished: int) -> bool:
 def run(bench: Bench, names: list[str], database: str) -> Report:
     """Measure some groups, and print the table as it grows."""
     report = Report(database=database)
-    before = figures.last(database)
     print(report.heading())
     for name in names:
         report.add(GROUPS[name](bench))
-    for measured in report.figures:
-        earlier = before.get(measured.name)
-        now = measured.rate * measured.loop_ms  # comparable, whatever the machine's neighbours do
-        if earlier and now < 0.8 * earlier:
-            print(
-                f"slower than last time: {measured.name} ({now / earlier - 1:+.0%}, by the machine's speed then and now)"
-            )
     print(f"history: {figures.keep(report, {'seconds': bench.seconds, 'connections': bench.connections})}")
     return report
 

@@ -190,22 +190,6 @@ def keep(report: Report, conditions: dict[str, Any]) -> Path:
     return HISTORY
 
 
-def last(database: str) -> dict[str, float]:
-    """Units per turn of the fixed loop in the last run on this machine and database, by name."""
-    if not HISTORY.exists():
-        return {}
-    found: dict[str, float] = {}
-    for text in HISTORY.read_text().splitlines():
-        line = json.loads(text)
-        if line["machine"] == machine() and line["database"] == database:
-            found |= {
-                figure["name"]: figure["rate"] * figure["loop_ms"]
-                for figure in line["figures"]
-                if "loop_ms" in figure
-            }
-    return found
-
-
 def machine() -> str:
     """What a figure depends on most."""
     model = platform.machine()

@@ -19,7 +19,7 @@ import psutil
 import pytest
 import uvicorn
 from playwright.sync_api import Browser as Chromium
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.browser.test_accessibility import findings
 from tests.browser.windows import LOOKS, Watched
@@ -382,6 +382,26 @@ def test_a_slow_network_shows_how_far_it_is_and_stop_stops_that_too(computing: C
     page.get_by_label("Tasks at the same time").select_option("2")  # it asks for a further job
     expect(page.locator("[data-part=message]")).to_contain_text("cannot be reached")
     computes(page)
+
+
+def test_it_starts_again_while_its_last_request_is_still_under_way(computing: Computing):
+    computing.app("endless", module("(loop $again (br $again))"))
+    page = computing.open()
+    slow: list[Route] = []
+
+    def hold(route: Route) -> None:
+        slow.append(route)
+
+    page.route("**/api/v1/browsers/work", hold)
+    start(page)
+    while not slow:
+        page.wait_for_timeout(20)
+    page.get_by_role("button", name="Stop").click()
+    start(page)
+    slow[0].continue_()
+    page.unroute("**/api/v1/browsers/work", hold)
+    computes(page)
+    expect(page.locator("[data-part=message]")).to_be_empty()
 
 
 def test_a_browser_that_may_keep_nothing_computes_all_the_same_and_says_what_is_lost(

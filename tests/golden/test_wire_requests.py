@@ -19,7 +19,8 @@ each_request = pytest.mark.parametrize("recorded", REQUESTS, ids=[r.id for r in 
 
 
 def as_json(request: SchedulerRequest) -> str:
-    return json.dumps(dataclasses.asdict(request), indent=1, ensure_ascii=False) + "\n"
+    values = dataclasses.asdict(request) | {"unsaid": sorted(request.unsaid)}
+    return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
 
 
 @each_request

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from cobblestone.account_manager.core.members import Members
 from cobblestone.account_manager.run import open_manager
 from cobblestone.account_manager.store import accounts, hosts, ledger, projects
 from cobblestone.policy.credit.history import day_of
+from cobblestone.wire.client.account_manager import parse_manager_reply
 from cobblestone.wire.project.account import (
     AccountInfo,
     WebRpcFailure,
@@ -225,6 +227,25 @@ def test_a_computer_keeps_its_record_and_nobody_else_gets_it(world: ManagerWorld
     thief = Caller(world, authenticator=mine, opaque=caller.opaque.replace("<host_key>", "<host_key>0"))
     thief.call()
     assert world.read(lambda db: db.value("SELECT COUNT(*) FROM host")) == 2
+
+
+@pytest.mark.parametrize("element", ["host_info", "p_ncpus", "p_model", "p_fpops", "coprocs"])
+@pytest.mark.parametrize("content", ["", "<p_ncpus>nan</p_ncpus>"])
+def test_what_a_computer_leaves_out_or_spoils_stays_as_it_was(
+    world: ManagerWorld, element: str, content: str
+):
+    world.project(1)
+    caller = Caller(world, authenticator=world.join(), ncpus=8, gpu=True)
+    caller.call()
+    known = world.read(lambda db: hosts.calling_host(db, 1))
+    body = re.sub(rf"<{element}>.*</{element}>".encode(), content.encode(), caller.body())
+    response = world.run(world.http.post("rpc.php", content=body))
+    assert parse_manager_reply(response.content).error_num == 0
+    again = world.read(lambda db: hosts.calling_host(db, 1))
+    assert known is not None
+    assert again is not None
+    assert again.facts == known.facts
+    assert (known.facts.ncpus, known.facts.ngpus) == (8, 1)
 
 
 def test_an_account_has_so_many_new_computers_a_day(world: ManagerWorld):

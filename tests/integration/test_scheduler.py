@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from cobblestone.policy.dispatch.catalogue import Assignment
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import users
 from cobblestone.store.work import dispatch, messages
+from cobblestone.wire.scheduler.host import ALWAYS_SENT, DiskUsage, HostInfo, NetStats, TimeStats
 from cobblestone.wire.scheduler.report import MsgFromHost, ReportedFile
 from cobblestone.wire.scheduler.request import SchedulerRequest, write_scheduler_request
 
@@ -434,22 +435,45 @@ def test_a_huge_request_is_refused_without_reading_it(make_world):
     assert "larger than" in reply.text
 
 
-def test_a_request_that_leaves_out_a_description_does_not_make_it_zero(
-    world: World, monkeypatch: pytest.MonkeyPatch
+_BLOCKS = ("host_info", "time_stats", "net_stats", "disk_usage")
+_NUMBERS = sorted(
+    ALWAYS_SENT - {"timezone"} - {n for n in ALWAYS_SENT if isinstance(getattr(HostInfo(), n, 0), str)}
+)
+
+
+@pytest.mark.parametrize(
+    ("elements", "content"),
+    [
+        pytest.param(_BLOCKS, "", id="blocks"),
+        pytest.param(sorted(ALWAYS_SENT), "", id="elements"),
+        pytest.param(_NUMBERS, "inf", id="numbers"),
+    ],
+)
+def test_what_a_request_leaves_out_or_spoils_of_a_computer_stays_as_it_was(
+    world: World, monkeypatch: pytest.MonkeyPatch, elements: Sequence[str], content: str
 ):
-    host = world.host(world.user("alice"), p_ncpus=4)
+    names = ALWAYS_SENT & {each.name for each in fields(HostInfo)}
+    info: dict[str, Any] = {name: 5e9 if name in _NUMBERS else "x" for name in names}
+    info |= {"p_ncpus": 7, "timezone": 3600}
+    host = world.host(world.user("alice"), **info)
+    host.request = replace(
+        host.request,
+        time_stats=TimeStats(on_frac=0.5, active_frac=0.6, connected_frac=0.7, gpu_active_frac=0.4),
+        net_stats=NetStats(bwup=1e5, bwdown=2e5),
+        disk_usage=DiskUsage(d_boinc_used_total=2e9, d_boinc_used_project=1e9),
+    )
     host.rpc()
     known = world.value("SELECT description FROM host")
+    for name in elements:
 
-    def without(request: SchedulerRequest) -> bytes:
-        text = write_scheduler_request(request).decode()
-        for block in ("host_info", "time_stats", "net_stats", "disk_usage"):
-            text = re.sub(rf"<{block}>.*?</{block}>\n", "", text, flags=re.DOTALL)
-        return text.encode()
+        def without(request: SchedulerRequest, name: str = name) -> bytes:
+            text = write_scheduler_request(request).decode()
+            element = re.compile(rf"<{name}>.*?</{name}>", flags=re.DOTALL)
+            return element.sub(f"<{name}>{content}</{name}>" if content else "", text, 1).encode()
 
-    monkeypatch.setattr(project_world, "written_request", without)
-    host.rpc()
-    assert world.value("SELECT description FROM host") == known
+        monkeypatch.setattr(project_world, "written_request", without)
+        host.rpc()
+        assert world.value("SELECT description FROM host") == known, name
 
 
 def test_a_result_is_handed_to_one_host_only(world: World, monkeypatch: pytest.MonkeyPatch):

@@ -11,8 +11,20 @@ from tests.helpers.wire_captures import recorded
 from tests.helpers.wire_requests import written_request
 
 from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.server.scheduler.reports import refused_figures
 from cobblestone.wire.scheduler import request_layout
-from cobblestone.wire.scheduler.host import CoprocRequest
+from cobblestone.wire.scheduler.host import (
+    ALWAYS_SENT,
+    CoprocRequest,
+    DiskUsage,
+    HostInfo,
+    NetStats,
+    TimeStats,
+    write_disk_usage,
+    write_host_info,
+    write_net_stats,
+    write_time_stats,
+)
 from cobblestone.wire.scheduler.report import StickyFile
 from cobblestone.wire.scheduler.request import (
     InProgressResult,
@@ -43,7 +55,12 @@ def with_text(element: str, text: str, base: bytes = NO_WORK) -> bytes:
     return changed
 
 
-BLOCKS = "".join(f"<{name}>\n</{name}>\n" for name in ("time_stats", "net_stats", "host_info", "disk_usage"))
+BLOCKS = (
+    write_time_stats(TimeStats())
+    + write_net_stats(NetStats())
+    + write_host_info(HostInfo())
+    + write_disk_usage(DiskUsage())
+)
 
 
 def minimal(inner: str = "", blocks: str = BLOCKS) -> bytes:
@@ -419,15 +436,13 @@ def test_a_name_longer_than_any_we_give_out_is_no_name():
     assert [len(r.name) for r in request.results] == [255]
 
 
-def test_missing_blocks_are_noted():
-    request = parse_scheduler_request(minimal(blocks=""))
-    assert [lenience.where for lenience in request.leniences] == [
-        "time_stats",
-        "net_stats",
-        "host_info",
-        "disk_usage",
-    ]
-    assert request.host_info == type(request.host_info)()
+def test_absent_and_unusable_elements_about_the_computer_are_known():
+    assert parse_scheduler_request(minimal(blocks="")).unsaid == ALWAYS_SENT
+    assert parse_scheduler_request(NO_WORK).unsaid == set()
+    spoilt = parse_scheduler_request(with_text("p_fpops", "inf", base=REPORT))
+    assert spoilt.unsaid == {"p_fpops"}
+    (why,) = refused_figures(spoilt, spoilt.results[0])
+    assert "p_fpops was sent as inf" in str(why)
 
 
 # -- bounds -----------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def answer_contact(
     computer = _computer(contact.request, host.facts, reported)
     selection = _select(candidates, contact.account, computer, rng)
     expected = choosing.expected_work(
-        selection, _rates(contact.request), ctx.settings.contacts.repeat_seconds
+        selection, _rates(contact.request, host.facts), ctx.settings.contacts.repeat_seconds
     )
     records = _records(before, counted, reported, expected)
     # Booked now, so that who calls next sees it; a write that is undone leaves some seconds of who is next wrong.
@@ -116,6 +116,14 @@ def host_facts(request: wire.ReceivedRequest, address_block: str) -> model.Compu
     )
 
 
+_TOLD_BY: Mapping[str, tuple[str, ...]] = {
+    **{name: (name,) for name in ("p_vendor", "p_model", "p_fpops", "os_name", "os_version")},
+    "p_ncpus": ("ncpus",),
+    "coprocs": ("gpu_model", "ngpus", "gpu_flops"),
+}
+"""What an element about the computer tells of its facts."""
+
+
 def _host(tx: Transaction, ctx: ManagerContext, contact: Contact) -> model.ManagedHost:
     """Return the computer: by the value that we gave it, else by the client's own id, else a new one."""
     facts = host_facts(contact.request, contact.address_block)
@@ -125,7 +133,12 @@ def _host(tx: Transaction, ctx: ManagerContext, contact: Contact) -> model.Manag
     if known is None or known.account_id != account_id or known.host_key != opaque.get("host_key", ""):
         known = hosts.host_like(tx, account_id, facts)
     if known is not None:
-        return replace(known, facts=facts)
+        unsaid = {
+            name: getattr(known.facts, name)
+            for element in contact.request.unsaid
+            for name in _TOLD_BY.get(element, ())
+        }
+        return replace(known, facts=replace(facts, **unsaid))  # absent is not zero
     limits = ctx.settings.contacts
     if hosts.count_hosts(tx, account_id) >= limits.max_hosts or (
         hosts.count_hosts(tx, account_id, since=contact.now - accounting.DAY) >= limits.max_new_hosts
@@ -325,13 +338,9 @@ def _select(
     return choosing.select_projects(candidates, wishes, computer, jitter=[rng.random() for _ in candidates])
 
 
-def _rates(request: wire.ReceivedRequest) -> dict[str, float]:
+def _rates(request: wire.ReceivedRequest, facts: model.ComputerFacts) -> dict[str, float]:
     """Return estimated credit per second, by device."""
-    rates = {
-        "CPU": min(request.host.p_ncpus, accounting.MAX_CPUS)
-        * request.host.p_fpops
-        * accounting.CREDIT_PER_FLOP
-    }
+    rates = {"CPU": min(facts.ncpus, accounting.MAX_CPUS) * facts.p_fpops * accounting.CREDIT_PER_FLOP}
     for each in request.coprocs:
         rates[each.type] = min(each.count, accounting.MAX_GPUS) * each.peak_flops * accounting.CREDIT_PER_FLOP
     return rates

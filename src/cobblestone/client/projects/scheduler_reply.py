@@ -5,13 +5,16 @@ Everything is marked in the state and flushed by the caller together with the ev
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from cobblestone.client.records.app_versions import version_in_force
 from cobblestone.client.records.decisions import job_id
 from cobblestone.client.records.journal import Journal
 from cobblestone.client.records.state import ClientDatabase
 from cobblestone.domain.errors import CobblestoneError
+from cobblestone.domain.values import changed
 from cobblestone.policy.client.core.events import ReplyReceived
 from cobblestone.policy.client.core.values import CPU, JobDescription
 from cobblestone.policy.client.host.tasks import limits_of
@@ -25,9 +28,11 @@ from cobblestone.wire.client.records import (
     ProjectRecord,
 )
 from cobblestone.wire.project.preferences import read_project_preferences
-from cobblestone.wire.scheduler.reply import MessagePriority, ReadReply, SchedulerReply
+from cobblestone.wire.scheduler.reply import HOST, USER, MessagePriority, ReadReply, SchedulerReply
+from cobblestone.wire.text.table import FieldTable
 
 DAY = 86400.0
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -59,7 +64,7 @@ def take_reply(
             now, project.master_url, acknowledged=(), request_delay=max(reply.request_delay, 3600.0)
         )
         return TakenReply(event)
-    _take_account(state, journal, project, reply, now)
+    _take_account(state, journal, project, read, now)
     _take_key(journal, project, reply)
     _take_flags(project, read)
     acknowledged = [content.jobs[name] for name in reply.result_acks if name in content.jobs]
@@ -117,14 +122,16 @@ def _say(journal: Journal, project: ProjectRecord, reply: SchedulerReply) -> Non
 
 
 def _take_account(
-    state: ClientDatabase, journal: Journal, project: ProjectRecord, reply: SchedulerReply, now: float
+    state: ClientDatabase, journal: Journal, project: ProjectRecord, read: ReadReply, now: float
 ) -> None:
+    reply = read.reply
     if reply.project_name:
         project.project_name = reply.project_name
     if reply.user is not None:
-        project.user = reply.user
+        project.user = _with_known(reply.user, project.user, USER, read.unsaid)
     host = reply.host
     if host is not None:
+        host = _with_known(host, project.host, HOST, read.unsaid)
         if host.announce_id and host.id and host.id != project.host.id:
             if project.host.id:
                 journal.say(f"The project gave this computer a new number: {host.id}", project.master_url)
@@ -147,6 +154,12 @@ def _take_account(
                 host_expavg_credit=project.host.expavg_credit,
             ),
         )
+
+
+def _with_known(said: T, known: T, table: FieldTable[T], unsaid: Collection[str]) -> T:
+    """Return what a reply says of account or computer, with what is known of the rest: absent is not zero."""
+    kept = [name for name, kind in table.scalars.items() if (kind.element or name) in unsaid]
+    return changed(said, **{name: getattr(known, name) for name in kept})
 
 
 def _take_key(journal: Journal, project: ProjectRecord, reply: SchedulerReply) -> None:

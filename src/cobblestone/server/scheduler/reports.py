@@ -34,8 +34,6 @@ from cobblestone.wire.text.reader import Lenience, LenienceKind
 
 log = structlog.get_logger(__name__)
 
-_ABOUT_SPEED = ("host_info/", "coproc", "time_stats/", "disk_usage/")
-
 
 def report_details(
     message: SchedulerRequest, item: ReportedResult, reasons: Sequence[Reason]
@@ -70,7 +68,11 @@ def counted_intops(item: ReportedResult, cpu_time: float) -> float:
 
 def refused_figures(message: SchedulerRequest, report: ReportedResult) -> tuple[Reason, ...]:
     """Return why figures of a report and of its host were rejected: they were not usable numbers."""
-    of_host = (note for note in message.leniences if note.where.startswith(_ABOUT_SPEED))
+    of_host = (
+        note
+        for note in message.leniences
+        if note.where.startswith("coproc") or note.where.rpartition("/")[2] in message.unsaid
+    )
     return tuple(
         _refused(note) for note in (*report.leniences, *of_host) if note.kind is LenienceKind.BAD_NUMBER
     )

@@ -23,8 +23,8 @@ from cobblestone.store.people import hosts, users
 from cobblestone.store.work import dispatch, messages
 from cobblestone.store.work.dispatch import JobInProgress
 from cobblestone.wire.project.preferences import read_project_preferences
+from cobblestone.wire.scheduler.host import ALWAYS_SENT
 from cobblestone.wire.scheduler.request import SchedulerRequest
-from cobblestone.wire.text.reader import LenienceKind
 
 
 def ask_ahead(tx: Transaction, message: SchedulerRequest) -> None:
@@ -64,24 +64,20 @@ def describe_host(message: SchedulerRequest) -> HostDescription:
     )
 
 
-_OF_BLOCKS: Mapping[str, tuple[str, ...]] = {
-    "host_info": (
-        *("domain_name", "ip_addr", "timezone", "p_ncpus", "p_vendor", "p_model", "p_features", "p_fpops"),
-        *("p_iops", "p_membw", "m_nbytes", "m_cache", "m_swap", "d_total", "d_free", "os_name", "os_version"),
-        *("product_name", "virtualbox_version", "docker_version"),
-    ),
-    "time_stats": ("on_frac", "connected_frac", "active_frac", "gpu_active_frac"),
-    "net_stats": ("n_bwup", "n_bwdown"),
-    "disk_usage": ("d_boinc_used_total", "d_boinc_used_project"),
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    **{name: (name,) for name in ALWAYS_SENT},
+    "bwup": ("n_bwup",),
+    "bwdown": ("n_bwdown",),
+    "os_name": ("os_name", "product_name", "virtualbox_version", "docker_version"),  # some have no others
 }
+"""The fields of a description that an element about the computer tells."""
 
 
 def with_known(
     description: HostDescription, known: HostDescription, message: SchedulerRequest
 ) -> HostDescription:
-    """Return the description with what is known already where a request has no such block: absent is not zero."""
-    absent = [note.where for note in message.leniences if note.kind is LenienceKind.MISSING]
-    names = [name for block in absent for name in _OF_BLOCKS.get(block, ())]
+    """Return the description with what is known already where an element is absent or no usable number: absent is not zero."""
+    names = [name for element in message.unsaid for name in _FIELDS[element]]
     return changed(description, **{name: getattr(known, name) for name in names}) if names else description
 
 

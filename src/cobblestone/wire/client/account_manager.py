@@ -16,6 +16,7 @@ from cobblestone.domain.values import value
 from cobblestone.wire.client.objects import CREDIT, write_gui_result
 from cobblestone.wire.client.records import EstimatedCredit, ProjectContent, ProjectRecord
 from cobblestone.wire.scheduler.host import (
+    ALWAYS_SENT,
     MAX_TIME,
     CoprocRequest,
     HostInfo,
@@ -183,6 +184,7 @@ class ReceivedRequest:
     coprocs: tuple[CoprocRequest, ...] = ()
     opaque: Mapping[str, str] = field(default_factory=dict[str, str])  #: what we had given the client to keep
     jobs: tuple[tuple[str, str], ...] = ()  #: address of the project and name, if they were asked for
+    unsaid: frozenset[str] = frozenset()  #: elements about the computer that are absent or no usable numbers
 
 
 # -- tables ---------------------------------------------------------------------------------------------
@@ -305,13 +307,17 @@ def parse_manager_request(body: bytes) -> ReceivedRequest:
     notes: list[Lenience] = []
     top = root.reader(notes)
     host, opaque = root.find("host_info"), root.find("opaque")
+    about = host.reader(notes) if host else FieldReader({}, "host_info", notes)
+    described = read_host_info(about)
+    coprocs = host.find("coprocs") if host else None
     return _REQUEST.read(
         top,
         client_version=_version(top.text("client_version", 32)),
         platforms=_platforms(root, top.text("platform_name", MAX_NAME)),
         projects=tuple(_projects(root, notes)),
-        host=read_host_info(host.reader(notes)) if host else HostInfo(),
-        coprocs=_coprocs(host, notes) if host else (),
+        host=described,
+        coprocs=_coprocs(coprocs, notes) if coprocs else (),
+        unsaid=about.unsaid(ALWAYS_SENT) | (frozenset() if coprocs else {"coprocs"}),
         opaque=dict(_NUMBERED.findall(opaque.raw[:MAX_REQUEST_OPAQUE])) if opaque else {},
         jobs=tuple(_jobs(root)),
     )
@@ -360,9 +366,8 @@ def _jobs(root: Node) -> Iterable[tuple[str, str]]:
             yield project[1], name[1]
 
 
-def _coprocs(host: Node, notes: list[Lenience]) -> tuple[CoprocRequest, ...]:
-    inside = host.find("coprocs")
-    found = [node for node in (inside.children if inside else ()) if node.tag in COPROC_TYPES][:MAX_COPROCS]
+def _coprocs(inside: Node, notes: list[Lenience]) -> tuple[CoprocRequest, ...]:
+    found = [node for node in inside.children if node.tag in COPROC_TYPES][:MAX_COPROCS]
     read = (read_coproc(COPROC_TYPES[node.tag], node.reader(notes)) for node in found)
     return tuple(coproc for coproc in read if coproc.type and coproc.count)
 

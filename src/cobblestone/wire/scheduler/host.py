@@ -87,6 +87,17 @@ class HostInfo:
     docker_type: int = 0  #: 1 Docker, 2 Podman
 
 
+ALWAYS_SENT = frozenset(
+    {
+        *("on_frac", "connected_frac", "active_frac", "gpu_active_frac", "bwup", "bwdown", "timezone"),
+        *("domain_name", "ip_addr", "os_name", "os_version", "p_ncpus", "p_vendor", "p_model", "p_features"),
+        *("p_fpops", "p_iops", "p_membw", "m_nbytes", "m_cache", "m_swap", "d_total", "d_free"),
+        *("d_boinc_used_total", "d_boinc_used_project"),
+    }
+)
+"""Elements about the computer that every client sends; whether another one is absent says something."""
+
+
 @value(kw_only=True)
 class DiskUsage:
     """Disk used by the client, by this project, and this project's share; bytes."""

@@ -245,6 +245,8 @@ HOST = FieldTable(
         "create_time": Number(high=MAX_TIME, digits=0, element="host_create_time"),
     },
 )
+_ABOUT_PEOPLE = (USER.elements | HOST.elements) - {"teamid", "team_name"}
+"""Elements of every reply; without a team there are none about one."""
 GUI_URL = FieldTable(GuiUrl, {"name": _TITLE, "description": _TITLE, "url": _EXACT})
 _FEED = FieldTable(RssFeed, {"url": _EXACT, "poll_interval": Number(86400.0, digits=0)})
 _REPLY = FieldTable(
@@ -303,6 +305,9 @@ class ReadReply:
     reply: SchedulerReply
     trickle_up_urls: tuple[str, ...]
     leniences: tuple[Lenience, ...]
+    unsaid: frozenset[str] = (
+        frozenset()
+    )  #: elements about account and computer that are absent or no usable numbers
 
 
 def parse_scheduler_reply(body: bytes) -> ReadReply:
@@ -341,7 +346,7 @@ def parse_scheduler_reply(body: bytes) -> ReadReply:
     )
     trickle_urls = root.find("trickle_up_urls")
     urls = tuple(_scalar(node, notes) for node in trickle_urls.all("url")) if trickle_urls else ()
-    return ReadReply(reply, urls[:MAX_URLS], tuple(notes))
+    return ReadReply(reply, urls[:MAX_URLS], tuple(notes), top.unsaid(_ABOUT_PEOPLE))
 
 
 def _bounded(root: Node, tag: str) -> list[Node]:

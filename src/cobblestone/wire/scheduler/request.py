@@ -12,6 +12,7 @@ from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
 from cobblestone.domain.values import changed, value
 from cobblestone.wire.project.preferences import GlobalPreferences, read_global_preferences
 from cobblestone.wire.scheduler.host import (
+    ALWAYS_SENT,
     MAX_COUNT,
     MAX_ID,
     MAX_TIME,
@@ -43,16 +44,14 @@ from cobblestone.wire.scheduler.report import (
     write_sticky_file,
     write_trickle,
 )
-from cobblestone.wire.scheduler.request_layout import COPROC_TYPES, PLAIN_BLOCKS, RequestParts, take_apart
+from cobblestone.wire.scheduler.request_layout import COPROC_TYPES, RequestParts, take_apart
 from cobblestone.wire.text.reader import (
     MAX_NAME,
     MAX_REQUEST_BYTES,
     WHITE_SPACE,
     FieldReader,
     Lenience,
-    LenienceKind,
     client_version,
-    note,
     read_verbatim,
 )
 from cobblestone.wire.text.table import FieldTable, FlagField, Given, Inside, Number, Text, Whole, usable_name
@@ -144,6 +143,7 @@ class SchedulerRequest:
     in_progress_results: tuple[InProgressResult, ...] = ()
     client_opaque: str = ""
     client_brand: str = ""
+    unsaid: frozenset[str] = frozenset()  #: elements about the computer that are absent or no usable numbers
     leniences: tuple[Lenience, ...] = ()
 
     @property
@@ -237,10 +237,6 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
     parts = take_apart(body, notes)
     top = FieldReader(parts.top, "scheduler_request", notes)
     version = client_version(top)
-    if len(parts.blocks) < len(PLAIN_BLOCKS):
-        for name in PLAIN_BLOCKS:
-            if name not in parts.blocks:
-                note(notes, LenienceKind.MISSING, name)
     results, transfers = read_reports(parts.results, notes)
     trickles = read_trickles(parts.trickles, notes)
     request = _REQUEST.read(
@@ -255,6 +251,7 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         net_stats=read_net_stats(top),
         host_info=read_host_info(top),
         disk_usage=read_disk_usage(top),
+        unsaid=top.unsaid(ALWAYS_SENT) if notes or not parts.top.keys() >= ALWAYS_SENT else frozenset(),
         coprocs=_coprocs(parts, notes) if parts.coprocs else (),
         results=results,
         results_truncated=parts.results_truncated,

@@ -67,7 +67,6 @@ class RequestParts:
 
     def __init__(self) -> None:
         self.top: Fields = {}  #: with those of ``PLAIN_BLOCKS``
-        self.blocks: set[str] = set()  #: which of ``PLAIN_BLOCKS`` there were
         self.free_texts: dict[str, str] = {}  #: by name, see ``FREE_TEXTS``
         self.platforms: list[Fields] = []  #: alternates only
         self.coprocs: list[tuple[str, Fields]] = []
@@ -161,12 +160,13 @@ class _Scan:
         between.append(text[position:end])
         top = "".join(between)
         at = 0
+        blocks: list[str] = []
         for name in PLAIN_BLOCKS:
             found = top.find(f"</{name}>", at)
             if found >= 0:  # in another order than the client's they stay unfound, and the layout is unusual
                 at = found
-                parts.blocks.add(name)
-        parts.top = scan_fields(top, ROOT, parts.blocks)
+                blocks.append(name)
+        parts.top = scan_fields(top, ROOT, blocks)
         return parts
 
     def _close(self, tag: str, begin: int) -> int:
@@ -331,7 +331,6 @@ def _read_tree(text: str, notes: list[Lenience]) -> RequestParts:
     parts.free_texts = {tag: pieces[top[tag]] for tag in FREE_TEXTS if top.get(tag) in pieces}
     for name in PLAIN_BLOCKS:
         for fields in fields_of(below(root, name, 1)[0]):
-            parts.blocks.add(name)
             parts.top |= fields
     parts.platforms = fields_of(below(root, "alt_platform", MAX_PLATFORMS)[0])
     for tag in COPROC_TYPES:

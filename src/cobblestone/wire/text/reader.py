@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from enum import StrEnum
 
 from lxml import etree
@@ -298,6 +298,12 @@ class FieldReader:
         self.fields = fields
         self.where = where
         self.notes = notes
+
+    def unsaid(self, names: Set[str]) -> frozenset[str]:
+        """Return which of these elements are absent, or were no usable number as far as they have been read."""
+        begin = f"{self.where}/"
+        bad = {n.where.removeprefix(begin) for n in self.notes if n.kind is LenienceKind.BAD_NUMBER}
+        return frozenset(names - self.fields.keys() | names & bad)
 
     def number(self, name: str, default: float = 0.0, low: float = 0.0, high: float = HUGE) -> float:
         """Return a finite number within the bounds, else the default."""

@@ -186,6 +186,11 @@ class FieldTable(Generic[T]):
                 f"{cls.__name__} is no plain value with {', '.join(sorted(unknown)) or 'such fields'}"
             )
 
+    @property
+    def elements(self) -> frozenset[str]:
+        """The elements of the scalars."""
+        return frozenset(kind.element or name for name, kind in self.scalars.items())
+
     @cached_property
     def read(self) -> Callable[..., T]:
         """The reader.  It takes a `FieldReader`, and by name the other fields, as far as they have no defaults."""

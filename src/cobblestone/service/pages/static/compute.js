@@ -268,6 +268,7 @@ class Compute {
     this.shelf = shelf;
     this.tasks = new Map();
     this.running = false;
+    this.asking = false; // the loop below has not ended yet
     this.reasons = new Set(); // why it stands still
     this.today();
   }
@@ -320,19 +321,27 @@ class Compute {
   async start() {
     this.running = true;
     this.showState();
-    await this.shelf.open();
-    while (this.running) {
-      let wait = ASK_AGAIN_MS;
-      try {
-        wait = await this.fill();
-      } catch (error) {
-        if (error.status === 403) return this.stop(error.message);
-        part("message").textContent = error.message;
-        wait = Math.max(ASK_AGAIN_MS, 1000 * (error.seconds || 0));
-      }
-      const longest = this.shelf.all().length ? SPEAK_MS : LONGEST_WAIT_MS;
-      await Promise.race([later(Math.min(wait, longest)), new Promise((done) => (this.wake = done))]);
+    if (this.asking) return; // stopped a moment ago, with a request under way: that loop goes on
+    this.asking = true;
+    try {
+      await this.shelf.open();
+      while (this.running) await this.askAndWait();
+    } finally {
+      this.asking = false;
     }
+  }
+
+  async askAndWait() {
+    let wait = ASK_AGAIN_MS;
+    try {
+      wait = await this.fill();
+    } catch (error) {
+      if (error.status === 403) return this.stop(error.message);
+      part("message").textContent = error.message;
+      wait = Math.max(ASK_AGAIN_MS, 1000 * (error.seconds || 0));
+    }
+    const longest = this.shelf.all().length ? SPEAK_MS : LONGEST_WAIT_MS;
+    if (this.running) await Promise.race([later(Math.min(wait, longest)), new Promise((done) => (this.wake = done))]);
   }
 
   /** Begin jobs until each thread has one; milliseconds until it makes sense to look again. */
@@ -470,7 +479,11 @@ async function main() {
     watchPower();
   });
   document.addEventListener("visibilitychange", watchHidden);
-  part("start").addEventListener("click", () => (compute.running ? compute.stop() : alone(() => compute.start())));
+  part("start").addEventListener("click", () => {
+    if (compute.running) compute.stop();
+    else if (compute.asking) compute.start();
+    else alone(() => compute.start());
+  });
   part("pause").addEventListener("click", () => compute.hold("asked", !compute.reasons.has("asked")));
   compute.showState();
   part("start").disabled = false;
