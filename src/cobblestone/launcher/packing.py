@@ -34,7 +34,7 @@ NATIVE_FOLDER = Path(__file__).parent / "native"
 #: What programs in WebAssembly may include or import.
 GUEST_FOLDER = Path(__file__).parent / "guest"
 #: C files of the launcher, in the order in which they are compiled: the same order gives the same bytes.
-CHECKPOINT_INSTRUCTIONS = 50_000_000_000  #: half a minute
+CHECKPOINT_INSTRUCTIONS = 50_000_000_000  #: 10 to 30 seconds
 SOURCES = ("launcher.c", "engine.c", "files.c", "kept.c", "bundle.c", "posix.c", "windows.c")
 HEADER = "launcher.h"
 
