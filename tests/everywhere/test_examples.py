@@ -198,7 +198,42 @@ def test_cpp_with_file_streams_and_a_part_in_c_is_compiled(tmp_path: Path):
     assert run_linux(example, tmp_path / "linux")[0] == b"and 1\nover 1.5\n"
 
 
-@pytest.mark.parametrize("make", [orbits, sunspots])
+WALK = """
+import json, os, random, sys
+import cobblestone_runtime as runtime
+place, seen = 0, []
+if os.path.exists("walk.json"):
+    place, seen = json.load(open("walk.json"))
+for step in range(len(seen), 400):
+    seen.append(sum(random.choice((-1, 1)) for _ in range(20_000)))
+    runtime.progress(step / 400)
+    if runtime.time_to_checkpoint():
+        with open("walk.json.new", "w") as file:
+            json.dump([place, seen], file)
+        os.replace("walk.json.new", "walk.json")
+        runtime.checkpoint()
+json.dump(seen, open(sys.argv[2], "w"))
+"""
+
+
+def walk(folder: Path) -> Example:
+    """A random walk in Python that does not save the state of its generator."""
+    (folder / "walk.py").write_text(WALK)
+    module, words, files = portable_command(
+        ["python3", "walk.py", "{input}", "{output}"], [folder / "walk.py"], None
+    )
+    return Example(
+        module=with_one_nan(module.read_bytes()),
+        words=words,
+        native=[],
+        given=b"",
+        files=read_files(files),
+        environment={"PYTHONPATH": PACKAGES_FILE},
+    )
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("make", [orbits, walk])
 def test_bytes_and_count_of_an_example_are_the_same_however_often_it_is_killed(
     tmp_path: Path, make: Callable[[Path], Example]
 ):
