@@ -31,8 +31,9 @@ from cobblestone.credit_lab.population import (
 from cobblestone.credit_lab.replay import replayed
 from cobblestone.policy.credit.host_records import ERROR_WEIGHT
 from cobblestone.policy.dispatch.limits import MIN_CONSECUTIVE_VALID, NEWCOMER_ERROR_RATE, must_replicate
-from cobblestone.policy.validation.canonical import ENOUGH_FURTHER, needs_third
+from cobblestone.policy.validation.canonical import ENOUGH_FURTHER, needs_more
 from cobblestone.server.credit.systems import find_system
+from cobblestone.server.daemons.verdicts import FURTHER_DRAWS
 
 Report = dict[str, float]
 
@@ -165,13 +166,14 @@ class _Book:
         )
 
     def confirmed(
-        self, chosen: list[SyntheticHost], reports: list[Report], *, estimate: float, draw: float
+        self, chosen: list[SyntheticHost], reports: list[Report], *, estimate: float, draws: list[float]
     ) -> list[int]:
         """The places of the valid results, or none while another one has to decide."""
         usual = estimate * statistics.median(self._counted[-200:]) if self._counted else 0.0
 
         def surprising(count: float, n: int) -> bool:
-            return n == 2 and len(chosen) < 2 + 2 * ENOUGH_FURTHER and needs_third(count, usual, draw)
+            few = len(chosen) < 2 + 2 * ENOUGH_FURTHER
+            return few and n - 2 < len(draws) and needs_more(count, usual, draws[n - 2])
 
         found = _agreeing(reports, [self.reliable(each) for each in chosen], surprising)
         if not found and len(chosen) >= 2 + ENOUGH_FURTHER:
@@ -193,7 +195,8 @@ def attack_log(
     for number in range(1, options.jobs + 1):
         rng = random.Random(f"job {options.seed} {number}")
         spot = random.Random(f"spot check {options.seed} {number}")
-        draw = random.Random(f"third {options.seed} {number}").random()
+        further_draws = random.Random(f"further {options.seed} {number}")
+        draws = [further_draws.random() for _ in range(FURTHER_DRAWS)]
         time = START + number * JOB_INTERVAL
         work = 3e13 * rng.lognormvariate(0.0, 0.5)
         ratio = rng.gauss(0.0, options.estimate_error)
@@ -227,7 +230,7 @@ def attack_log(
                 report = attack.changes(report, count % attack.life if attack.life else count, met)
             reports.append(report)
             if checked and len(reports) == len(chosen) > 1:
-                valid = book.confirmed(chosen, reports, estimate=estimate, draw=draw)
+                valid = book.confirmed(chosen, reports, estimate=estimate, draws=draws)
                 chosen += [] if valid else [next(further)]  # the next computer decides
         for place, (host, report) in enumerate(zip(chosen, reports, strict=True)):
             book.add(host, work, job | report, VALID if place in valid else INVALID, alone=wanted == 1)

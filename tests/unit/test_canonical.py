@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -148,13 +148,17 @@ def counted(number: int, count: float, version: AppVersionId = MODULE) -> Result
 
 
 def agreeing(
-    *results: Result, quorum: int = 2, doubtful: tuple[int, ...] = (), usual: float = 0.0, draw: float = 0.0
+    *results: Result,
+    quorum: int = 2,
+    doubtful: tuple[int, ...] = (),
+    usual: float = 0.0,
+    draws: Sequence[float] = (0.0, 1.0, 1.0),
 ) -> set[tuple[int, int]]:
     """Which results with equal outputs agree after their counts were compared."""
     view = a_validation(*results, rules=replace(a_view().workunit.rules, min_quorum=quorum))
     every = pairs(*combinations(range(len(results)), 2))
     facts = ValidationReport(checked=fine(*range(len(results))), matches=every)
-    left = with_counts_compared(view, facts, PROGRAMS, set(ids(*doubtful)), usual=usual, draw=draw)
+    left = with_counts_compared(view, facts, PROGRAMS, set(ids(*doubtful)), usual=usual, draws=draws)
     assert left.matches | set(left.differences) == every
     return {(one - 100, other - 100) for one, other in left.matches}
 
@@ -230,8 +234,10 @@ def test_two_unknown_computers_do_not_confirm_each_others_count_while_others_may
 def test_an_unusually_high_count_needs_a_third_computer(counts: tuple[int, ...], agree: set[tuple[int, int]]):
     results = [counted(number, 1e12 * count) for number, count in enumerate(counts)]
     assert agreeing(*results, usual=1e12) == agree
+    if counts == (9, 9, 9):
+        assert agreeing(*results, usual=1e12, draws=(0.0, 0.0)) == set(), "each further one is drawn"
     if counts[:2] == (9, 9):
-        assert (0, 1) in agreeing(*results[:2], usual=1e12, draw=0.99), "not always"
+        assert (0, 1) in agreeing(*results[:2], usual=1e12, draws=[0.99]), "not always"
     assert (0, 1) in agreeing(*results[:2]), "what is usual is not known yet"
 
 
@@ -246,7 +252,7 @@ def test_whatever_count_accomplices_agree_on_brings_half_more_than_is_usual_at_m
     ]
     paid = 0.0
     for draw in draws:
-        honest = agreeing(*results[:2], usual=usual, draw=draw) != {(0, 1)}
+        honest = agreeing(*results[:2], usual=usual, draws=[draw]) != {(0, 1)}
         paid += 0.0 if honest else factor * truth / len(draws)
     assert paid <= max(1.5 * usual, truth) + factor * truth / len(draws)
 

@@ -155,11 +155,11 @@ def pairs_to_compare(view: WorkunitView, checked: tuple[ResultId, ...]) -> tuple
     return tuple(combinations(checked, 2))
 
 
-def needs_third(count: float, usual: float, draw: float) -> bool:
-    """Return whether two equal counts are not enough: drawn with probability 1 - `USUAL_FACTOR` x ``usual`` / ``count``.
+def needs_more(count: float, usual: float, draw: float) -> bool:
+    """Return whether equal counts need a further one: drawn with probability 1 - `USUAL_FACTOR` x ``usual`` / ``count``.
 
-    ``draw`` is a random number from 0 to 1 that belongs to the workunit; ``usual`` is 0 while it is not known.  Whatever count
-    two accomplices agree on, it brings `USUAL_FACTOR` x ``usual`` at most on average, if the third computer is not theirs.
+    ``draw`` is a random number from 0 to 1; ``usual`` is 0 while it is not known.  Whatever count two accomplices agree on, it
+    brings `USUAL_FACTOR` x ``usual`` at most on average, if the next computers are not theirs.
     """
     return (1.0 - draw) * count > USUAL_FACTOR * usual > 0.0
 
@@ -171,7 +171,7 @@ def with_counts_compared(
     doubtful: Set[ResultId] = frozenset(),
     *,
     usual: float = 0.0,
-    draw: float = 0.0,
+    draws: Sequence[float] = (),
 ) -> ValidationReport:
     """Return the report, in which pairs with equal outputs and unequal counts of instructions do not agree.
 
@@ -182,7 +182,7 @@ def with_counts_compared(
     of two ``doubtful`` results do not bear each other out while others may.  Once there are more results than the quorum and
     no two counts are equal, the outputs decide alone: instructions of this program are not repeatable, and the job must end.
 
-    ``usual`` and ``draw``: see `needs_third`.
+    ``usual`` and ``draws``, of the workunit, for two results that agree, for three and so on: see `needs_more`.
     """
     if not any(programs.values()) or view.workunit.canonical_result_id is not None:
         return report
@@ -193,7 +193,6 @@ def with_counts_compared(
     }
     unequal: dict[Pair, Reason] = {}
     doubted: dict[Pair, Reason] = {}
-    surprising: dict[Pair, Reason] = {}
     witnesses: dict[float, set[ResultId]] = {}
     for one, other in report.matches:
         (n, program), (m, partner) = counts.get(one, (0.0, "")), counts.get(other, (0.0, ""))
@@ -209,8 +208,7 @@ def with_counts_compared(
             doubted[one, other] = phrase(
                 "neither computer has shown itself reliable: another one has to confirm the count"
             )
-        elif needs_third(n, usual, draw):
-            surprising[one, other] = phrase("so high a count has to be confirmed by a third computer")
+        else:
             witnesses.setdefault(n, set()).update((one, other))
     further = sum(each.usable for each in report.checked) - view.workunit.rules.min_quorum
     equal = report.matches.difference(unequal)
@@ -218,8 +216,11 @@ def with_counts_compared(
         return report
     if further >= ENOUGH_FURTHER and equal == doubted.keys():
         doubted = {}
-    alone = {pair: why for pair, why in surprising.items() if len(witnesses[counts[pair[0]][0]]) == 2}
-    refused = {**unequal, **doubted, **(alone if further < 2 * ENOUGH_FURTHER else {})}
+    refused = {**unequal, **doubted}
+    for count, agreeing in witnesses.items() if further < 2 * ENOUGH_FURTHER else ():
+        if any(needs_more(count, usual, draw) for draw in draws[len(agreeing) - 2 : len(agreeing) - 1]):
+            why = phrase("so high a count has to be confirmed by another computer")
+            refused |= {pair: why for pair in equal if agreeing.issuperset(pair)}
     return changed(report, matches=equal.difference(refused), differences={**report.differences, **refused})
 
 

@@ -27,6 +27,8 @@ from cobblestone.store.work.uploads import StoredOutput
 
 log = structlog.get_logger(__name__)
 
+FURTHER_DRAWS = 3  #: so many computers more than two may have to confirm a count
+
 Outputs = dict[ResultId, list[StoredOutput]]  # of the results to look at, in their order
 
 
@@ -80,7 +82,7 @@ def _with_counts(
     """Compare counts of instructions as well, where credit pays them.
 
     In a project of many people those of unknown computers, and of ones that failed lately, need a reliable witness, and
-    high ones a third.
+    high ones further ones.
     """
     offer, app_id = ctx.offers.get(tx), view.workunit.app_id
     system = find_system(offer.catalogue.apps[app_id].credit_system)
@@ -95,9 +97,12 @@ def _with_counts(
     }
     programs = offer.counted_programs[app_id]
     usual = median(job_results.counted_lately(tx, app_id) or [0.0]) if known else 0.0
-    draw = random.Random(f"{ctx.secret.hex()} {view.workunit.id}").random()
+    rng = random.Random(f"{ctx.secret.hex()} {view.workunit.id}")
+    draws = [rng.random() for _ in range(FURTHER_DRAWS)]
     estimate = view.workunit.limits.rsc_fpops_est
-    return canonical.with_counts_compared(view, report, programs, doubtful, usual=usual * estimate, draw=draw)
+    return canonical.with_counts_compared(
+        view, report, programs, doubtful, usual=usual * estimate, draws=draws
+    )
 
 
 def judge_and_grant(
