@@ -204,9 +204,9 @@ import cobblestone_runtime as runtime
 place, seen = 0, []
 if os.path.exists("walk.json"):
     place, seen = json.load(open("walk.json"))
-for step in range(len(seen), 400):
+for step in range(len(seen), 150):
     seen.append(sum(random.choice((-1, 1)) for _ in range(20_000)))
-    runtime.progress(step / 400)
+    runtime.progress(step / 150)
     if runtime.time_to_checkpoint():
         with open("walk.json.new", "w") as file:
             json.dump([place, seen], file)
