@@ -159,7 +159,7 @@ def test_a_database_from_before_the_first_schema_is_refused_and_left_alone(schem
     before = path.read_bytes()
     advice = (
         rf"before 0\.1\.0 \(schema 0005\).* Nothing was changed\. Run `{schema.command}` of commit [0-9a-f]{{8}},"
-        rf" .* schema {schema.head}, then start"
+        rf" .* schema {schema.steps()[0].revision}, then start"
     )
     for attempt in (upgrade, check_revision, upgrade_plan, move_away):
         with pytest.raises(StoreError, match=advice):

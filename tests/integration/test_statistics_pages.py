@@ -220,6 +220,13 @@ def test_the_members_of_a_team_are_there_for_programs_as_on_its_page(client: Cli
     assert "of=children&amp;format=csv" in page
 
 
+def test_the_type_of_a_team_is_shown_where_a_project_states_one_that_there_is(client: Client):
+    assert "University or department" in client.get("team/77?project=one").text
+    unknown = client.get("team/1?project=two").text
+    assert "99" not in unknown.partition("crumbs")[2].partition("</p>")[0]
+    assert "our  TEAM" in unknown
+
+
 def test_badges_are_shown_by_their_titles_and_no_picture_of_others_is_ever_loaded(client: Client):
     answers = [client.get(f"user/{ALICE}"), client.get("user/900?project=one")]
     for answer in answers:

@@ -794,6 +794,21 @@ def test_rows_of_a_version_that_knew_no_gpus_are_shown(site: Site):
     assert published.all_of("gpu") == []
 
 
+def test_teams_of_a_version_that_read_no_types_have_none_until_the_next_export(site: Site):
+    site.take("one", Export(NOON, teams=[team(3, "Our team", 220, NOON)]))
+    site.take("two", Export(NOON, teams=[replace(team(9, "our team", 50, NOON), type=6)]))
+    project = site.folder.project("one")
+    path = project.rows(project.read_state().generation) / "team.parquet"
+    pq.write_table(pq.read_table(path).drop_columns("type"), path)
+    published = site.publish()
+    before, other = (published.find("team", number, key) for number, key in ((1, "3"), (2, "9")))
+    assert before is not None
+    assert other is not None
+    whole = published.find("team", 0, other.whole or "")
+    assert whole is not None
+    assert [each.detail for each in (before, other, whole)] == ["", "6", "6"]
+
+
 def test_the_members_of_a_team_over_all_projects_are_persons_with_what_they_did_for_it(site: Site):
     one = [user(1, "Alice", 100, NOON, cpid=ALICE, team=3), user(2, "Bob", 120, NOON, team=3)]
     two = [user(7, "alice", 50, NOON, cpid=ALICE, team=9), user(8, "Carol", 10, NOON, team=8)]

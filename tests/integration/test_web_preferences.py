@@ -257,6 +257,27 @@ def test_a_team_is_founded_found_joined_left_and_handed_over(world: World) -> No
     assert send(ada, "/team_create.php", name="SUNNY").status_code == 422
 
 
+def test_the_type_and_the_html_name_of_a_team_are_its_founder_s_choice(world: World) -> None:
+    world.user("ada")
+    ada = Visitor(world).log_in("ada")
+    html_name = "<b onclick=x()>Sunny</b> &amp; <script>warm"
+    page = send(ada, "/team_create.php", name="Sunny", type="4", name_html=html_name).headers["location"]
+    assert world.query("SELECT type, name_html FROM team") == [(4, html_name)]
+    shown = ada.get(page).text
+    assert "Secondary school" in shown
+    assert "Sunny &amp; warm" in shown
+    assert "onclick" not in shown
+    assert "<script>warm" not in shown
+    assert form_of(ada, "/team_edit.php?teamid=1")[1]["type"] == "4"
+    assert send(ada, "/team_edit.php?teamid=1", type="6").status_code == 303
+    assert world.query("SELECT type, name_html FROM team") == [(6, html_name)]
+    for bad in ("8", "", "x"):
+        assert send(ada, "/team_edit.php?teamid=1", type=bad).status_code == 422
+    assert send(ada, "/team_edit.php?teamid=1", name_html="x" * 256).status_code == 422
+    assert send(ada, "/team_edit.php?teamid=1", without=("type",)).status_code == 422
+    assert world.query("SELECT type, name_html FROM team") == [(6, html_name)]
+
+
 def test_credit_by_app_follows_the_ledger_and_sorts_the_lists(world: World) -> None:
     one, two = world.add_app("one"), world.add_app("two")
     for user, app in (("ada", one), ("bruno", two)):

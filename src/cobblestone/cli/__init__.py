@@ -76,7 +76,6 @@ def build(only: str | None = None) -> Commands:
     from cobblestone.cli.options import Commands
 
     root = Commands(
-        no_args_is_help=True,
         add_completion=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cobblestone.credit_lab.accounting_report import AccountingReport
     from cobblestone.credit_lab.comparison import SystemFigures
 
-credit_commands = Commands(no_args_is_help=True, help="Explain, check, correct, replay and compare credit.")
+credit_commands = Commands(help="Explain, check, correct, replay and compare credit.")
 
 ResultArgument = Annotated[str, typer.Argument(metavar="RESULT", help="ID or name of a result.")]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cobblestone.api_schema.operation import HostDetails, HostExplanation, VersionStatus
 
 
-explain_commands = Commands(no_args_is_help=True, help="Explain why something happens or does not happen.")
+explain_commands = Commands(help="Explain why something happens or does not happen.")
 
 ExplainedHostArgument = Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of a computer.")]
 
@@ -100,7 +100,7 @@ def reasons(common: Common) -> None:
     common.out.show(found, lines=lines, essential=[each["code"] for each in found])
 
 
-host_commands = Commands(no_args_is_help=True, help="Computers of volunteers.")
+host_commands = Commands(help="Computers of volunteers.")
 HostArgument = Annotated[
     int,
     typer.Argument(metavar="ID", min=1, help="Number of the host; see `host list` and `cobblestone find`."),

@@ -265,12 +265,14 @@ class SharedProject:
                 self._validate(job, now)
             elif workunit.assimilate_state is AssimilateState.READY:
                 job.view = changed(job.view, workunit=advance_assimilation(workunit, Cause.ASSIMILATED))
+                if job.over and not job.out:  # what would follow is the release of its files
+                    break
             else:
                 break
-        if job.check_at < math.inf:
-            heapq.heappush(self._timers, (job.check_at, job.id))
         if job.over and not job.out:
             self._forget(job)
+        elif job.check_at < math.inf:
+            heapq.heappush(self._timers, (job.check_at, job.id))
 
     def _validate(self, job: SimWorkunit, now: float) -> None:
         ids = results_to_check(job.view)

@@ -190,17 +190,19 @@ def _hosts(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], n
 
 
 def _teams(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], now: float) -> None:
-    rows = _union(members, "team.parquet", "id, name, country, create_time, claimed", now)
+    rows = _union(members, "team.parquet", "id, type, name, country, create_time, claimed", now)
     db.execute(f"""
         CREATE TEMP TABLE team AS
-        SELECT rows.*, CASE WHEN fold(rows.name) <> '' THEN md5(fold(rows.name)) ELSE project.name || '-' || id END AS whole
+        SELECT rows.*, CASE WHEN type > 0 THEN type::VARCHAR END AS told,
+            CASE WHEN fold(rows.name) <> '' THEN md5(fold(rows.name)) ELSE project.name || '-' || id END AS whole
         FROM ({rows}) AS rows JOIN project USING (project)""")
     db.execute("""
         INSERT INTO entity_raw
-        SELECT 'team', project, id::VARCHAR, name, country, total, recent, 1, NULL, '', create_time, whole, claimed FROM team
+        SELECT 'team', project, id::VARCHAR, name, country, total, recent, 1, NULL, coalesce(told, ''), create_time, whole,
+            claimed FROM team
         UNION ALL
-        SELECT 'team', 0, whole, arg_min(name, project), arg_min(country, project), sum(total), sum(recent), count(*), NULL, '',
-            min(create_time), NULL, 0 FROM team GROUP BY whole""")
+        SELECT 'team', 0, whole, arg_min(name, project), arg_min(country, project), sum(total), sum(recent), count(*), NULL,
+            coalesce(arg_min(told, project), ''), min(create_time), NULL, 0 FROM team GROUP BY whole""")
     db.execute("""
         CREATE TABLE member AS
         SELECT *, row_number() OVER (PARTITION BY whole ORDER BY total DESC, key)::INTEGER AS rank_total,

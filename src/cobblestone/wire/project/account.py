@@ -519,7 +519,7 @@ def _team_xml(team: Team) -> str:
         f"    <create_time>{whole(team.create_time)}</create_time>\n"
         f"    <userid>{team.founder_id}</userid>\n"
         f"{scalars(team, 'name url', '    ')}"
-        "    <type>1</type>\n"
+        f"    <type>{team.type:d}</type>\n"
         f"{scalar('country', team.country, '    ')}"
         f"    <total_credit>{decimal(credit.total)}</total_credit>\n"
         f"    <expavg_credit>{decimal(credit.recent.value)}</expavg_credit>\n"
