@@ -115,7 +115,7 @@ struct world {
     bool listed;                /* as far as the runtime can */
     int32_t listing_error;
     uint64_t began, due;        /* used when this instance began; instructions from there until a checkpoint */
-    bool announced, asked;      /* this instance has said that it makes checkpoints; it is time for one */
+    bool announced;             /* this instance has said that it makes checkpoints */
     bool again;                 /* a checkpoint was made: the next instance goes on from it */
     size_t lent;                /* bytes of the module's memory, from its beginning */
     uint8_t borrowed[LISTING_BYTES];
@@ -185,7 +185,7 @@ static void charge(struct world *world, void *context, uint64_t began, uint64_t 
     uint64_t amount = HOST_CALL + nbytes, left = began > amount ? began - amount : 0;
     api.wasmtime_context_set_fuel(context, left);
     atomic_store(&world->run->fuel, world->fuel_limit - left);
-    if (!world->asked && is_due(world)) world->asked = create_empty(TIME_TO_CHECKPOINT);
+    if (is_due(world)) create_empty(TIME_TO_CHECKPOINT);
     wait_while_suspended(world->run);
 }
 
@@ -448,7 +448,6 @@ static void take_start(struct world *world) {
     uint64_t used = atomic_load(&world->run->fuel) - world->began;
     world->announced = true;
     world->due = 10 * used > world->run->least ? 10 * used : world->run->least;
-    world->asked = false;
     remove_file(TIME_TO_CHECKPOINT);
 }
 
@@ -757,7 +756,7 @@ static void host(struct run *run) {
     do {
         void *linker = api.wasmtime_linker_new(engine), *back = api.wasmtime_linker_new(engine);
         void *store = api.wasmtime_store_new(engine, NULL, NULL);
-        world.again = world.announced = world.asked = false;
+        world.again = world.announced = false;
         world.due = run->least;
         run_once(&world, engine, store, linker, back, module);
         api.wasmtime_linker_delete(linker);

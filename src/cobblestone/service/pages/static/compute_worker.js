@@ -57,9 +57,7 @@ class Run {
   /** Add instructions of a call; the module is asked for a checkpoint after as many on every computer. */
   charge(amount) {
     this.fuel.value += BigInt(amount);
-    if (this.asked || !this.isDue) return;
-    this.asked = true;
-    this.folder.put(TIME_TO_CHECKPOINT, new File());
+    if (this.isDue && !this.folder.entries.has(TIME_TO_CHECKPOINT)) this.folder.put(TIME_TO_CHECKPOINT, new File());
   }
 
   get isDue() { return this.fuel.value >= this.due; }
@@ -69,7 +67,6 @@ class Run {
     if (name === MAKES_CHECKPOINTS && !this.announced) {
       this.announced = true;
       this.due = 10n * this.fuel.value > this.least ? 10n * this.fuel.value : this.least;
-      this.asked = false;
       this.folder.entries.delete(TIME_TO_CHECKPOINT);
     }
     if (name !== CHECKPOINT || !this.isDue) return;
@@ -134,7 +131,7 @@ class Run {
   /** Run the program once, from its start to its end or to a checkpoint; the bytes of its memory. */
   async once(resume) {
     this.due = this.least;
-    this.announced = this.asked = false;
+    this.announced = false;
     const world = this.world = new World({
       folder: this.folder, words: expanded(this.about, this.options, PERIOD), variables: this.about.variables,
       seed: sha256(encoder.encode(this.job.workunit)), resume, count: () => this.instructions,
