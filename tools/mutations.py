@@ -176,6 +176,10 @@ MUTATIONS = (
     # Attempts, messages
     Mutation("service/http/rate_limits.py", "            self.failures_by_address.take(address, now=now)\n", "",
         _SECURITY + "test_guessing_over_many_accounts_is_slowed_down_by_address"),
+    Mutation("service/http/connections.py", "if len(self.pipeline) > MAX_PIPELINED:", "if False:",
+        "integration/test_lean_connections.py::test_requests_by_the_hundred_before_the_first_answer_end_the_connection"),
+    Mutation("service/http/connections.py", "        self._pieces.append(body)", "        super().on_body(body)",
+        "integration/test_lean_connections.py::test_a_body_in_pieces_of_one_byte_costs_little"),
     Mutation("service/http/rate_limits.py", "self._levels.popitem(last=False)", "break",
         "unit/test_rate_limits.py::test_the_number_of_buckets_is_bounded_and_the_latest_stay"),
     Mutation("server/files/uploads.py",

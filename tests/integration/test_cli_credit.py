@@ -91,26 +91,3 @@ def test_systems_are_listed(run: Run):
     status, text = run("systems", "--quiet")
     assert status == 0
     assert "creditnew-designed" in text.split()
-
-
-def test_a_log_is_replayed_under_another_system(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    log = tmp_path / "log.csv"
-    log.write_text(
-        "workunit_id,host_id,user_id,cpu_time,elapsed_time,sent_time,received_time,p_fpops,peak_flops\n"
-        "1,1,1,864,864,1000,2000,1e9,1e9\n1,2,2,864,864,1000,2000,1e9,1e9\n"
-    )
-    assert run_command(["credit", "replay", str(log), "--system", "benchmark", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["granted"] == pytest.approx(4.0)
-    assert [each["total"] for each in found["hosts"]] == pytest.approx([2.0, 2.0])
-    assert run_command(["credit", "replay", str(log), "--system", "gold"]) == 1
-    assert "known are" in capsys.readouterr().err
-
-
-def test_accounting_is_simulated_and_shown(capsys: pytest.CaptureFixture[str]):
-    assert run_command(["credit", "accounting", "--hosts", "4", "--cheats", "0", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [each["way"] for each in found["ways"]] == ["jobs", "totals", "sums", "estimate"]
-    assert found["hosts"] == 4
-    assert run_command(["credit", "accounting", "--hosts", "4", "--cheats", "0"]) == 0
-    assert "4 honest people" in capsys.readouterr().out

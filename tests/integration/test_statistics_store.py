@@ -721,6 +721,16 @@ def test_somebody_who_changes_the_address_at_one_project_after_the_other_keeps_t
     assert seen_of(past.published, new) == {"One": HERS[:4], "Other": [(1, 10), (2, 20), (3, 30)]}
 
 
+def test_a_holder_whose_past_does_not_count_gets_it_by_no_change_of_the_id(site: Site):
+    past, new = PastOfAlice(site, before=True), cpid("alice's new address")
+    past.next(user(5, "Mallory", 1e6, NOON))
+    past.day += 40
+    for day, id_ in enumerate((ALICE, ALICE, new, new)):
+        published = past.next(user(5, "Alice", 2e6 + day, NOON, cpid=id_), alice=ALICE if day < 2 else id_)
+        assert [day for day, _ in seen_of(published, id_)["Other"]] == list(range(42, 43 + day))
+    past.next(user(5, "Alice", 3e6, NOON, cpid=new), alice=new)
+
+
 def test_a_project_that_knows_a_new_address_first_takes_no_past_away(site: Site):
     past, new = PastOfAlice(site), cpid("alice's new address")
     past.next()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-
-from cobblestone.credit_lab.accounting_identities import WAYS
-from cobblestone.credit_lab.accounting_people import ATTACKS
-from cobblestone.credit_lab.accounting_report import AccountingReport, report_on
-from cobblestone.credit_lab.accounting_simulation import SimulationPlan, simulate
+from tests.helpers.accounting.__main__ import show
+from tests.helpers.accounting.identities import WAYS
+from tests.helpers.accounting.people import ATTACKS
+from tests.helpers.accounting.report import AccountingReport, report_on
+from tests.helpers.accounting.simulation import SimulationPlan, simulate
 
 GAINFUL = ("128 GPUs", "new hosts", "strangers", "shared key", "freeze", "friendly", "noise")
 
@@ -44,3 +44,12 @@ def test_job_lists_miss_what_is_done_between_two_contacts(report: AccountingRepo
 def test_the_same_plan_gives_the_same_figures(report: AccountingReport) -> None:
     plan = SimulationPlan(hosts=6, cheats=0, seed=5)
     assert report_on(simulate(plan, attacks=())).ways == report_on(simulate(plan, attacks=())).ways
+
+
+def test_the_tables_name_ways_and_attacks(
+    report: AccountingReport, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(report)
+    shown = capsys.readouterr().out
+    assert f"{report.hosts} honest people" in shown
+    assert all(name in shown for name in (*WAYS, *GAINFUL))

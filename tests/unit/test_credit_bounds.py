@@ -26,7 +26,7 @@ from cobblestone.policy.credit.claims import (
 )
 from cobblestone.policy.credit.early_systems import BenchmarkSystem
 from cobblestone.policy.credit.registry import credit_system
-from cobblestone.policy.credit.system import grant_straggler, grant_workunit
+from cobblestone.policy.credit.system import grant_workunit
 
 REPORTED = ("elapsed_time", "cpu_time", "peak_flops", "p_fpops", "p_iops", "fpops_counted", "intops_counted")
 
@@ -169,10 +169,10 @@ def test_too_much_partial_credit_leaves_nothing_to_grant() -> None:
 
 def test_the_credit_of_the_canonical_result_is_kept_for_stragglers() -> None:
     outcome = grant("benchmark", [claiming(10.0, 1), claiming(20.0, 2, canonical=True)])
-    late = grant_straggler(
+    late = grant_workunit(
         credit_system("benchmark"),
         WORKUNIT,
-        claiming(99.0, 3),
+        [claiming(99.0, 3)],
         Statistics(),
         canonical_credit=outcome.canonical_credit,
         now=NOW,
@@ -184,10 +184,10 @@ def test_the_credit_of_the_canonical_result_is_kept_for_stragglers() -> None:
 
 
 def test_a_straggler_is_credited_after_its_partial_credit_too() -> None:
-    late = grant_straggler(
+    late = grant_workunit(
         credit_system("benchmark"),
         WORKUNIT,
-        claiming(9.0, trickle_credit=6.0),
+        [claiming(9.0, trickle_credit=6.0)],
         Statistics(),
         canonical_credit=10.0,
         now=NOW,

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.credit_attacks import ATTACKS, gain
 
 from cobblestone.api_schema.apps import CreditBody, NewApp, OutputBody
-from cobblestone.credit_lab.figures import ReplayOptions
-from cobblestone.credit_lab.population import PopulationOptions, synthetic_log
-from cobblestone.credit_lab.replay import Run, groups
+from cobblestone.credit_lab.attacks.catalogue import find_attack
+from cobblestone.credit_lab.bench.measures import attack_figures, baseline
+from cobblestone.credit_lab.bench.run import Run
+from cobblestone.credit_lab.bench.streams import generator
+from cobblestone.credit_lab.bench.tasks import play
+from cobblestone.credit_lab.bench.worlds import World, find_world
+from cobblestone.credit_lab.systems.book import BookWatcher
+from cobblestone.credit_lab.systems.find import find_contender
+from cobblestone.credit_lab.systems.tape import START, Job, Result
 from cobblestone.policy.credit.claims import DEPLOYED
 from cobblestone.policy.credit.exposure import SAFE, WORST
 from cobblestone.policy.credit.registry import credit_system_names
@@ -35,11 +41,36 @@ def test_what_was_stored_without_a_name_keeps_its_system():
     assert find_system("").name == "creditnew-deployed"
 
 
+ATTACKS = (
+    *(
+        "time-x10",
+        "fresh-time",
+        "fresh-benchmark",
+        "new-account",
+        "benchmark-1e9-x10",
+        "low-first",
+        "cherry-error",
+    ),
+    *("ring-x10", "pair-x10", "pair-ramp", "counts-x10"),
+)
+SEED = 7_031
+
+
+@cache
+def base(world: World) -> dict[str, object]:
+    return baseline(play(world, None, SEED, [find_contender("steady")])[0])
+
+
 @pytest.mark.parametrize("quorum", [1, 2])
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_known_attack_pays_under_the_default(name: str, quorum: int):
-    population = PopulationOptions(hosts=100, jobs=1000, seed=7_031)
-    assert gain(population, ATTACKS[name], "steady", quorum=quorum) <= SAFE
+    attack = find_attack(name)
+    attack = replace(attack, share=max(0.05, attack.share))
+    if quorum not in attack.quorums:
+        return
+    world = replace(find_world(f"normal-q{quorum}"), hosts=100, jobs=8000)
+    played = play(world, attack, SEED, [find_contender("steady")])[0]
+    assert attack_figures(played, base(world), generator(SEED, "bootstrap"))["gain"] <= SAFE
 
 
 def test_what_the_doctor_tells_of_the_default_is_no_less_than_what_is_measured_here():
@@ -59,27 +90,38 @@ def test_what_the_doctor_tells_of_the_default_is_no_less_than_what_is_measured_h
 
 
 def levels(before: str, after: str) -> tuple[float, float]:
-    """Credit per true operation of the last 200 jobs under one system, and of the first 100 (17 hours) under the next."""
-    sample = synthetic_log(PopulationOptions(hosts=60, jobs=900, seed=9_102))
-    run = Run(sample.log, find_system(before), ReplayOptions())
-    events = list(groups(sample.log))
-    estimates = sample.log.column("rsc_fpops_est")
-    change = len(events) - 100
-    for number, (start, end, late) in enumerate(events):
+    """Credit per true operation of the last 200 results under one system, and of the first 100 jobs (17 hours) of the next."""
+    run = Run(replace(find_world("normal-q2"), hosts=60, jobs=900), 9_102)
+    tape = run.finish()
+    book = BookWatcher(find_system(before), run.accounts)
+    decided = list(tape.decided())
+    change = len(decided) - 100
+    estimates, works, first = list[float](), list[float](), 0
+    for number, (results, job) in enumerate(decided):
         if number == change:
-            factor = factor_paid(
-                [(run.granted[line], estimates[line]) for line in range(start - 200, start)], DEPLOYED
-            )
+            first = len(works)
+            factor = factor_paid(list(zip(book.price[-200:], estimates[-200:], strict=True)), DEPLOYED)
             assert factor is not None
-            run.terms = replace(run.terms, system=find_system(after))
-            run.book.apps = {id_: replace(app, min_avg_pfc=factor) for id_, app in run.book.apps.items()}
-        run.event(start, end, late)
+            book.terms = replace(book.terms, system=find_system(after))
+            book.book.apps = {id_: replace(app, min_avg_pfc=factor) for id_, app in book.book.apps.items()}
+        _hurry(results, job)
+        book.decided(results, job)
+        estimates += [job.estimate] * len(results)
+        works += [result.work for result in results]
 
-    def level(first: int, last: int) -> float:
-        lines = range(events[first][0], events[last - 1][1])
-        return sum(run.granted[line] for line in lines) / sum(sample.work[line] for line in lines)
+    def level(lines: slice) -> float:
+        return sum(book.price[lines]) / sum(works[lines])
 
-    return level(change - 200, change), level(change, len(events))
+    return level(slice(first - 200, first)), level(slice(first, len(works)))
+
+
+def _hurry(results: list[Result], job: Job) -> None:
+    """A job each ten minutes."""
+    later = (job.time - START) * 0.95
+    job.time -= later
+    for result in results:
+        result.time -= later
+        result.sent -= later
 
 
 @pytest.mark.parametrize("before", ["creditnew-deployed", "creditnew-designed", "counted", "runtime"])

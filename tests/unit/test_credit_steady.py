@@ -41,7 +41,7 @@ from cobblestone.policy.credit.steady import (
     steady_scales,
     votes_at,
 )
-from cobblestone.policy.credit.system import grant_straggler
+from cobblestone.policy.credit.system import grant_workunit
 
 WORTH = WORKUNIT.rsc_fpops_est / PER_CREDIT  #: credit of the builders' job at factor 1
 
@@ -73,8 +73,9 @@ def test_while_nothing_is_known_a_job_is_worth_its_estimate() -> None:
 
 
 def test_a_straggler_gets_what_the_others_got() -> None:
-    outcome = grant_straggler(
-        credit_system("steady"), WORKUNIT, facts(), statistics(min_avg_pfc=9.0), canonical_credit=7.0, now=NOW
+    known = statistics(min_avg_pfc=9.0)
+    outcome = grant_workunit(
+        credit_system("steady"), WORKUNIT, [facts()], known, canonical_credit=7.0, now=NOW
     )
     assert outcome.results[0].granted == 7.0
 

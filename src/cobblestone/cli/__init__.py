@@ -37,7 +37,11 @@ COMMANDS = {
     "host": ("project.hosts", "Computers of volunteers."),
     "team": ("project.people", "Teams of users."),
     "news": ("project.people", "News for volunteers."),
-    "credit": ("project.credit", "Explain, check, correct, replay and compare credit."),
+    "credit": ("project.credit", "Explain, check and correct credit."),
+    "creditbench": (
+        "project.creditbench",
+        "Measure credit systems: what they pay honest computers, and what attackers gain.",
+    ),
     "scales": ("services.scales", "Credit scales of GPU versions across projects."),
     "statistics": ("services.statistics", "A site with the statistics of many projects."),
     "manager": ("services.account_manager", "An account manager: one account for all projects."),

@@ -2,49 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cobblestone.cli.lab.simulating import SUMMARY, main
-from cobblestone.cli.output import progress_bar
-from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.cli.sweeping import Scheduler, Workers, sweeping
+from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.policies import read_choice
 from cobblestone.simulator.frontier import fresh as fresh_report
 from cobblestone.simulator.frontier.compare import compare, draw_frontier, frontier_text, write_csv
 from cobblestone.simulator.frontier.fresh import compare_fresh
 from cobblestone.simulator.paper.report import PRECISION, reproduce
 from cobblestone.simulator.report.picture import load_matplotlib
-
-Scheduler = Annotated[
-    str, typer.Option(help="dask://host:port or dask://local; default: this machine's cores.")
-]
-Workers = Annotated[
-    int | None, typer.Option(min=1, max=1024, help="Number of processes; default: one per core.")
-]
-
-
-@contextmanager
-def sweeping(what: str, folder: Path) -> Generator[Callable[[int, int], None]]:
-    """Show how many runs are done; report errors and interruptions as short messages."""
-    try:
-        with progress_bar() as bar:
-            line = bar.add_task(what, total=None)
-
-            def progress(done: int, total: int) -> None:
-                bar.update(line, completed=done, total=total)
-
-            yield progress
-    except CobblestoneError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from error
-    except KeyboardInterrupt:
-        typer.echo(f"interrupted; the same command continues from the results in {folder}", err=True)
-        raise typer.Exit(130) from None
-
 
 # It parses its arguments itself.
 EVERYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}

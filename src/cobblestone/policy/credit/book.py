@@ -61,13 +61,7 @@ from cobblestone.policy.credit.claims import (
     WorkunitFacts,
 )
 from cobblestone.policy.credit.host_records import app_after, host_version_after, version_after
-from cobblestone.policy.credit.system import (
-    CreditSystem,
-    GrantOutcome,
-    ResultCredit,
-    grant_straggler,
-    grant_workunit,
-)
+from cobblestone.policy.credit.system import CreditSystem, GrantOutcome, ResultCredit, grant_workunit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -422,17 +416,7 @@ class CreditBook:
     def _grant(self, event: ResultsJudged, inputs: list[ClaimInput]) -> GrantOutcome:
         terms = event.terms
         statistics = Statistics(app=self.apps.get(event.app_id, AppStatistics()), versions=self.versions)
-        if event.straggler:
-            return grant_straggler(
-                terms.system,
-                event.workunit,
-                inputs[0],
-                statistics,
-                canonical_credit=self.canonical_credit.get(event.workunit_id, 0.0),
-                unit=terms.unit,
-                max_granted=terms.max_granted,
-                now=event.now,
-            )
+        of_canonical = self.canonical_credit.get(event.workunit_id, 0.0)
         return grant_workunit(
             terms.system,
             event.workunit,
@@ -440,6 +424,7 @@ class CreditBook:
             statistics,
             unit=terms.unit,
             max_granted=terms.max_granted,
+            canonical_credit=of_canonical if event.straggler else None,
             now=event.now,
         )
 

@@ -35,7 +35,22 @@ the estimate:
 * two or more normal claims: their pegged average around D.  One: it counts twice among the others.  None:
   pegged average of the approximate ones.  Nothing: D.
 
-Every difference from the design is listed in ``docs/credit.md``.
+Differences, the design first:
+
+* claim beyond the job's bound: D, nothing learned; the check has no effect: cut to the bound, samples are taken
+* one-time cheat: D, probation; samples are capped
+* host scale: not during probation; after ten valid results in a row, if the app asks for it
+* record of a host: error rate per version; valid results in a row
+* apps with GPU versions only: scale found by other projects for the plan class; a tenth, always
+* versions to compare: two of one kind; two CPU versions, or a single GPU version; more than 100 samples to join the
+  mean, 100 to be scaled
+* a new version: starts fresh; takes over the host's record of the version before
+* peak speed: benchmark, or the vendor's formula; further scaled by plan classes
+* trickle messages: name a result and its run time; benchmark × run time, whichever result
+* run time of a job: E × mean of T/E; three levels, capped at 250 ×, with chance in the choice of versions
+* daily quota: follows crashes and successes; follows validity too, without an upper limit
+
+Where the design is silent, a claim that fails one of the first two checks counts as one on probation.
 """
 
 from __future__ import annotations

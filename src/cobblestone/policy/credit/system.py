@@ -60,7 +60,6 @@ __all__ = [
     "VersionIncrement",
     "VersionStatistics",
     "WorkunitFacts",
-    "grant_straggler",
     "grant_workunit",
 ]
 
@@ -168,32 +167,39 @@ def grant_workunit(
     *,
     unit: CreditUnit = DEPLOYED,
     max_granted: float | None = None,
+    canonical_credit: float | None = None,
     now: float,
 ) -> GrantOutcome:
-    """Credit for the valid results of a workunit whose canonical result was just found.
+    """Credit for the valid results of a workunit whose canonical result was just found, or for a straggler.
 
     ``inputs`` are its VALID results in the order of their ids; ``max_granted`` limits a single grant
-    (default: a TFLOPS-year in ``unit``); ``now`` is in Unix seconds.  Raises `PolicyViolation` when the
-    system answers for another number of results than it was asked about.
+    (default: a TFLOPS-year in ``unit``); ``now`` is in Unix seconds.  A straggler, which became valid after the canonical result,
+    comes alone and gets the same ``canonical_credit``; its own claim is kept, and statistics learn from its own times.
+
+    Raises:
+        PolicyViolation: the system answers for another number of results than it was asked about.
     """
     context = _context(statistics, unit, max_granted, now)
     workunit, job_reasons = bounded_workunit(workunit)
     bounded = [bounded_input(facts, now=now) for facts in inputs]
     facts_of = [facts for facts, _ in bounded]
     claims = [_bounded_claim(system.claim(facts, workunit, context)) for facts in facts_of]
-    grant = system.grant(claims, workunit, context)
+    if canonical_credit is None:
+        grant = system.grant(claims, workunit, context)
+    else:
+        grant = _as_canonical(canonical_credit, context.max_granted)
     if len(grant.credits) != len(claims):
         raise PolicyViolation(
             f"credit system {system.name!r} granted {len(grant.credits)} amounts for {len(claims)} claims;"
             " a grant has one amount per claim, in their order"
         )
     results: list[ResultCredit] = []
-    canonical_credit = 0.0
+    of_canonical = 0.0
     for (facts, input_reasons), claim, amount in zip(bounded, claims, grant.credits, strict=True):
         full, limit_reasons = _bounded_grant(amount, context.max_granted)
         due, trickle_reasons = _without_trickles(full, facts.trickle_credit)
         if facts.canonical or not results:
-            canonical_credit = full
+            of_canonical = full
         results.append(
             ResultCredit(
                 result_id=facts.result_id,
@@ -214,48 +220,16 @@ def grant_workunit(
         system=system.name,
         unit=unit,
         results=tuple(results),
-        canonical_credit=canonical_credit,
+        canonical_credit=of_canonical,
         increments=system.learn(facts_of, claims, workunit, context),
         pending=getattr(system, "after_assimilation", False),
     )
 
 
-def grant_straggler(
-    system: CreditSystem,
-    workunit: WorkunitFacts,
-    facts: ClaimInput,
-    statistics: Statistics,
-    *,
-    canonical_credit: float,
-    unit: CreditUnit = DEPLOYED,
-    max_granted: float | None = None,
-    now: float,
-) -> GrantOutcome:
-    """Credit for a result that became valid after the canonical one: the same as the canonical result got.
-
-    Its own claim is kept in the outcome, and statistics learn from its own times.
-    """
-    context = _context(statistics, unit, max_granted, now)
-    workunit, job_reasons = bounded_workunit(workunit)
-    facts, input_reasons = bounded_input(facts, now=now)
-    claim = _bounded_claim(system.claim(facts, workunit, context))
-    full, limit_reasons = _bounded_grant(canonical_credit, context.max_granted)
-    due, trickle_reasons = _without_trickles(full, facts.trickle_credit)
+def _as_canonical(amount: float, limit: float) -> Grant:
     why = reason(
-        "straggler", "Came after the canonical result and gets the same credit, {amount}.", amount=full
+        "straggler",
+        "Came after the canonical result and gets the same credit, {amount}.",
+        amount=_bounded_grant(amount, limit)[0],
     )
-    result = ResultCredit(
-        result_id=facts.result_id,
-        claimed=claim.amount,
-        granted=due,
-        mode=claim.mode,
-        reasons=(*job_reasons, *input_reasons, *claim.reasons, why, *limit_reasons, *trickle_reasons),
-    )
-    return GrantOutcome(
-        system=system.name,
-        unit=unit,
-        results=(result,),
-        canonical_credit=full,
-        increments=system.learn((facts,), (claim,), workunit, context),
-        pending=getattr(system, "after_assimilation", False),
-    )
+    return Grant(credits=(amount,), reasons=(why,))

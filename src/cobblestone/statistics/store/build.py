@@ -20,7 +20,8 @@ that it is somebody's.  So each account notes since when it has had its id and n
 
 4. the account that has claimed them longest has its whole past; the holder of the id has it too, if it claimed them not more than
    `GRACE_DAYS` later than the first: people who change their address do so at one project after the other;
-5. who was with the same holder before, under another id or name, counts since then (``joined.parquet`` remembers it).
+5. who was with the same holder before, under another id or name, counts since then (``joined.parquet`` remembers it), and so
+   does the holder.
 
 The same holds for computers (their id and owner) and teams (their name).
 """
@@ -260,8 +261,9 @@ def _since(db: duckdb.DuckDBPyConnection, folder: SiteFolder, day: float) -> Non
                 ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
             QUALIFY count(*) OVER (PARTITION BY kind, whole) > 1)
         SELECT together.* EXCLUDE (holder_project), own.name AS project_name, theirs.name AS holder_project, CASE
-            WHEN holder_claimed <= first + {GRACE_DAYS} THEN CASE WHEN together.project = theirs.project
-                AND together.key = together.holder THEN 0 ELSE least(claimed, coalesce(known.since, claimed)) END
+            WHEN holder_claimed <= first + {GRACE_DAYS} AND together.project = theirs.project AND together.key = together.holder
+                THEN coalesce(known.since, 0)
+            WHEN holder_claimed <= first + {GRACE_DAYS} THEN least(claimed, coalesce(known.since, claimed))
             WHEN claimed = first THEN 0 ELSE least(claimed, coalesce(known.since, claimed)) END AS since
         FROM together JOIN project AS own USING (project) JOIN project AS theirs ON theirs.project = holder_project
         LEFT JOIN known ON known.kind = together.kind AND known.project = own.name AND known.key = together.key
@@ -278,7 +280,6 @@ def _since(db: duckdb.DuckDBPyConnection, folder: SiteFolder, day: float) -> Non
     write_parquet(
         db,
         f"""SELECT {names}, since, {day!r}::DOUBLE AS seen FROM joined
-            WHERE (project_name, key) <> (holder_project, holder)
             UNION ALL FROM known ANTI JOIN (SELECT {names} FROM joined) USING (kind, project, key, holder_project, holder)
             ORDER BY ALL""",
         path,

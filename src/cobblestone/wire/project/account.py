@@ -296,6 +296,8 @@ def parse_web_query(
     """
     if len(query) > max_length:
         raise WebRpcFailure(WebRpcError.GENERIC, "The request is too long")
+    if 3 * query.count("%") > len(query):  # a character takes three; others cost ten times as much to read
+        raise WebRpcFailure(WebRpcError.GENERIC, "The request is not encoded as an address")
     try:
         fields = parse_qsl(query, keep_blank_values=True, max_num_fields=max_fields)
     except ValueError:

@@ -54,7 +54,7 @@ _NUMBERS = {
     "ram_max_used_idle_pct": 100.0,
 }
 MAX_CACHED = 4096
-MAX_TEXT, MAX_TAGS = 32 * 1024, 4000
+MAX_TEXT, MAX_TAGS = 32 * 1024, 2000
 """Characters and tags that are read: clients write 3 kB with 90 tags, and as much again for each venue."""
 VENUES = ("home", "work", "school")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.helpers.accounting.identities import WAYS
+from tests.helpers.accounting.simulation import TICK, Person, SimulationOutcome
 
 from cobblestone.api_schema import account_manager as schema
-from cobblestone.credit_lab.accounting_identities import WAYS
-from cobblestone.credit_lab.accounting_simulation import TICK, Person, SimulationOutcome
 from cobblestone.domain.exports import CountedJobState
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.account_manager.accounting import DAY

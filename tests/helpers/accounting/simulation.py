@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from cobblestone.credit_lab.accounting_identities import (
+from tests.helpers.accounting.identities import (
     PROJECT_IDS,
     WAYS,
     AccountIdentity,
@@ -19,7 +19,7 @@ from cobblestone.credit_lab.accounting_identities import (
     HostIdentity,
     new_account,
 )
-from cobblestone.credit_lab.accounting_people import (
+from tests.helpers.accounting.people import (
     ATTACKS,
     Attack,
     Habit,
@@ -30,6 +30,7 @@ from cobblestone.credit_lab.accounting_people import (
     answers_now,
     draw_computer,
 )
+
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.account_manager.accounting import (
     CREDIT_PER_FLOP,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cobblestone.credit_lab.accounting_people import SampleAccount, SampleProject
+from tests.helpers.accounting.people import SampleAccount, SampleProject
+
 from cobblestone.domain.exports import CountedJobState
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.account_manager.accounting import (

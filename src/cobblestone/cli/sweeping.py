@@ -1,0 +1,39 @@
+"""Progress and options of commands that run many simulations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cobblestone.cli.output import progress_bar
+from cobblestone.domain.errors import CobblestoneError
+
+Scheduler = Annotated[
+    str, typer.Option(help="dask://host:port or dask://local; default: this machine's cores.")
+]
+Workers = Annotated[
+    int | None, typer.Option(min=1, max=1024, help="Number of processes; default: one per core.")
+]
+
+
+@contextmanager
+def sweeping(what: str, folder: Path) -> Generator[Callable[[int, int], None]]:
+    """Show how many runs are done; report errors and interruptions as short messages."""
+    try:
+        with progress_bar() as bar:
+            line = bar.add_task(what, total=None)
+
+            def progress(done: int, total: int) -> None:
+                bar.update(line, completed=done, total=total)
+
+            yield progress
+    except CobblestoneError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from error
+    except KeyboardInterrupt:
+        typer.echo(f"interrupted; the same command continues from the results in {folder}", err=True)
+        raise typer.Exit(130) from None

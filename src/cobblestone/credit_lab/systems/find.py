@@ -1,0 +1,99 @@
+"""Credit systems by name, or from a file of one's own."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cobblestone.credit_lab.systems.book import BookWatcher
+from cobblestone.credit_lab.systems.events import EventWatcher
+from cobblestone.credit_lab.systems.ledger import LedgerWatcher
+from cobblestone.credit_lab.systems.pay import Watcher
+from cobblestone.domain.errors import ConfigError
+from cobblestone.policy.credit.ledger_system.records import LedgerRules
+from cobblestone.policy.credit.system import CreditSystem
+from cobblestone.server.credit.systems import find_system
+
+LEDGER = "ledger"
+
+COMPARED = (
+    "benchmark",
+    "benchmark:minimum",
+    "benchmark:drop-extremes",
+    "counted",
+    "counted:minimum",
+    "creditnew-designed",
+    "creditnew-deployed",
+    "fixed",
+    "runtime",
+    "steady",
+    "steady-measured",
+    LEDGER,
+)
+"""Systems that are run unless others are named."""
+
+VISIBLE, LATE, OWN = "visible", "late", "own"
+"""Who checks results of a quorum of one: the server when it gives a job out, for all to see; the server after the upload;
+the system under test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A system in the benchmark."""
+
+    name: str
+    system: CreditSystem | None = None  #: with claims and grants; else one that watches
+    own: Any = None  #: class of a system of one's own
+
+    @property
+    def checks(self) -> str:
+        """Return who checks."""
+        if self.system is None:
+            return OWN
+        return LATE if self.name.startswith("steady") else VISIBLE
+
+    def watcher(
+        self, quorum: int, accounts: list[int], seed: int, *, early_exits: bool = False, strict: bool = False
+    ) -> Watcher:
+        """Return what sees a run, and pays it.  ``accounts``: of identities, to which the run may add."""
+        if self.system is not None:
+            return BookWatcher(self.system, accounts)
+        if self.own is not None:
+            return EventWatcher(self.own(), quorum, accounts, strict=strict)
+        return LedgerWatcher(quorum, accounts, seed, rules=LedgerRules(early_exits=early_exits))
+
+
+def find_contender(name: str) -> Contender:
+    """Return a system by name, or of ``FILE.py:Name``: a class with ``claim``, ``grant`` and ``learn``, or with ``handle``.
+
+    Raises:
+        ConfigError: there is none, or the file cannot be loaded.
+    """
+    if name == LEDGER:
+        return Contender(name)
+    file, _, class_name = name.rpartition(":")
+    if not file.endswith(".py"):
+        return Contender(name, system=find_system(name))
+    made = _loaded(Path(file), class_name)
+    if hasattr(made, "handle"):
+        return Contender(name, own=made)
+    return Contender(name, system=made())
+
+
+def _loaded(path: Path, class_name: str) -> Any:  # Any: whatever the file has
+    spec = importlib.util.spec_from_file_location(f"creditbench_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ConfigError(f"{path}: there is no such Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:  # sys.exit too
+        raise ConfigError(f"{path} cannot be loaded: {error!r}") from error
+    found = getattr(module, class_name, None)
+    if not callable(found):
+        raise ConfigError(f"{path} has no class {class_name}")
+    return found
