@@ -8,7 +8,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -154,6 +153,8 @@ def watched(
     """
     if not is_own(name):
         return work()
+    from concurrent.futures import Future  # not at the start of every program
+
     done: Future[T] = Future()
 
     def run() -> None:
