@@ -86,7 +86,7 @@ class TeamPages(Pages[ProjectSite]):
         visit.need_confirmed_address(user)
         if visit.request.method != "POST":
             return visit.show("team_create.html", typed={}, problems={}, team=None)
-        form = await visit.form(max_bytes=MAX_FORM_BYTES, long_fields={"description"})
+        form = await _form(visit, TeamType.CLUB)
         problems = _problems(form)
         if not problems:
             try:
@@ -104,7 +104,7 @@ class TeamPages(Pages[ProjectSite]):
         team = await self._own_team(visit, user)
         if visit.request.method != "POST":
             return visit.show("team_create.html", typed={}, problems={}, team=team)
-        form = await visit.form(max_bytes=MAX_FORM_BYTES, long_fields={"description"})
+        form = await _form(visit, team.type)
         if form.get("action") == "hand_over":
             problems = await self._hand_over(visit, user, team, form)
         else:
@@ -181,12 +181,17 @@ def _problems(form: Mapping[str, str]) -> dict[str, str]:
     for name, most in _LONGEST.items():
         if len(form.get(name, "")) > most:
             problems[name] = _("This is too long.")
-    if form.get("type", "") not in map(str, TEAM_TYPES):
+    if form["type"] not in map(str, TEAM_TYPES):
         problems["type"] = _("Choose one of the list.")
     return problems
 
 
 _LONGEST = {"description": MAX_DESCRIPTION, "name_html": MAX_NAME_HTML, "url": 200, "country": 200}
+
+
+async def _form(visit: ProjectVisit, kind: TeamType) -> dict[str, str]:
+    """Return what was posted; a form without a type leaves it as it is."""
+    return {"type": f"{kind:d}"} | await visit.form(max_bytes=MAX_FORM_BYTES, long_fields={"description"})
 
 
 def _profile(form: Mapping[str, str]) -> teams.TeamProfile:
