@@ -146,7 +146,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="Side by side.")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    chosen = [each for each in MUTATIONS if any(options.only in part for part in each)]
+    chosen = [each for each in MUTATIONS if any(options.only in part for part in each[:-1])]
     for name in IMPORTED_ONCE:
         import_module(name)
     with tempfile.TemporaryDirectory() as folder:

@@ -17,15 +17,6 @@ NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
 DOCUMENTS = ("security.md", "promises.md")
-WITHOUT: dict[str, str] = {
-    "simulations/test_compiled_twins.py::test_a_whole_run_in_compiled_form_gives_the_same_figures": (
-        "No line of the compiled form was found yet that a few random worlds reach for sure."
-    ),
-    "integration/test_growth.py::test_no_statement_reads_more_when_many_more_results_are_finished_and_computers_known": (
-        "It is about every statement of a day; an index that is dropped has not been tried yet."
-    ),
-}
-"""Why promises have no line to break, by the first test of each."""
 
 
 @pytest.mark.parametrize(("document", "at_least"), [(name, 40) for name in DOCUMENTS])
@@ -67,7 +58,7 @@ def test_each_mutation_breaks_a_line_that_is_there_and_names_a_promise_s_test(
 def test_each_promise_has_a_line_to_break() -> None:
     mutated = {each.test for each in MUTATIONS}
     bare = {tests[0] for tests in promises() if mutated.isdisjoint(tests)}
-    assert bare == WITHOUT.keys()
+    assert bare == set()
 
 
 def promises() -> list[list[str]]:
