@@ -537,13 +537,14 @@ def test_a_job_interrupted_anywhere_gives_the_same_bytes(slot: WasmSlot, tmp_pat
     rng = random.Random(14)
     slot.write_bounds(checkpoint_period=3600)
     slot.lay_out(code)
-    saved = 0
     for number in range(5):
         interrupt(slot, rng.uniform(0, 0.05), signal.SIGTERM if number % 2 else signal.SIGKILL)
-        saved += (slot.room / "state").exists()
+    process = slot.start_module()
+    until((slot.room / "state").exists)  # however busy the machine is, one of them comes after a checkpoint
+    process.kill()
+    process.wait(20)
     slot.start_module()
     assert slot.wait() == 0
-    assert saved
     assert (slot.folder / "output").read_bytes() == expected
 
 
