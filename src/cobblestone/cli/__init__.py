@@ -38,7 +38,7 @@ COMMANDS = {
     "team": ("project.people", "Teams of users."),
     "news": ("project.people", "News for volunteers."),
     "credit": ("project.credit", "Explain, check and correct credit."),
-    "creditbench": ("project.creditbench", "Measure what credit systems pay, and what attackers gain."),
+    "creditbench": ("lab.creditbench", "Measure what credit systems pay, and what attackers gain."),
     "scales": ("services.scales", "Credit scales of GPU versions across projects."),
     "statistics": ("services.statistics", "A site with the statistics of many projects."),
     "manager": ("services.account_manager", "An account manager: one account for all projects."),

@@ -22,7 +22,7 @@ ENTRY_POINT_GROUP = "cobblestone.scheduling_policies"
 USUAL = "recent"
 """What decides where a volunteer's own policy cannot."""
 CALL_SECONDS = 5.0
-"""In which an own policy must have decided: meanwhile the client does nothing else."""
+"""Seconds within which a policy of one's own must decide; the client does nothing else meanwhile."""
 T = TypeVar("T")
 _FILE = re.compile(r"(.+\.py):(\w+)")
 
@@ -144,12 +144,12 @@ def watched(
     seconds: float = CALL_SECONDS,
     beat: Callable[[], object] = lambda: None,
 ) -> T:
-    """Return what ``work``, which calls the policy of that name, returns; somebody's own must do so within a time.
+    """Return what ``work`` returns, which calls the policy of that name; one of one's own has a limit of time.
 
-    It runs in a thread, which is left to itself when it has worked or slept for ``seconds``, while ``beat`` gave the same.  Only
-    a call into C that keeps the interpreter for itself cannot be left.
+    Such a policy runs in a thread, which is given up after ``seconds`` in which ``beat`` did not change.  Only a call into C that
+    does not release the interpreter cannot be given up.
 
-    Raises :class:`ConfigError` with the place where an own policy failed, or is.
+    Raises :class:`ConfigError` with the place where the policy failed, or where it is.
     """
     if not is_own(name):
         return work()

@@ -90,7 +90,7 @@ def result(
 
 @explain_commands.command("reasons")
 def reasons(common: Common) -> None:
-    """Show every reason for few or no tasks: what the volunteer reads, and who submitted the job, and what decides it."""
+    """Show every reason for few or no tasks: what the volunteer reads, what the scientist reads, and what decides it."""
     from cobblestone.policy.dispatch.explain import EXPLANATIONS
     from cobblestone.policy.dispatch.status import SENTENCES, for_operator
 

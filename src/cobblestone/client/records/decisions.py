@@ -135,7 +135,7 @@ def _ring(core: ClientCore, until: float) -> Iterator[Round]:
 
 
 START_SECONDS = 30.0
-"""In which a volunteer's own policy must be ready: the events since the last snapshot are replayed to it."""
+"""Seconds within which a volunteer's own policy must be ready: the events since the last snapshot are replayed to it."""
 SNAPSHOT_AFTER = 1000
 """Events after which the core's state is stored again."""
 _DELIMITER = "|"

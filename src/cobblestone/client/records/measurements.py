@@ -187,7 +187,7 @@ HORIZON = 24 * 3600.0
 STEPS = 60_000
 """Steps of a forecast, for all jobs together: with many jobs it does not lead as far."""
 FORECAST_SECONDS = 30.0
-"""In which a volunteer's own policy must have made a forecast."""
+"""Seconds within which a volunteer's own policy must make a forecast."""
 FRESH = 30.0
 """Seconds for which a forecast is good."""
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from cobblestone.cli.lab.sweeping import Scheduler, Workers, sweeping
 from cobblestone.cli.options import Commands, OutputOptions
-from cobblestone.cli.sweeping import Scheduler, Workers, sweeping
 
 creditbench_commands = Commands(
     help="Measure credit systems: what they pay honest computers, and what attackers gain."
