@@ -41,7 +41,7 @@ CALLED_FROM_OUTSIDE = {
     "from_name": "client policies, by the names in a table",
 }
 #: What tests measure the code by: ways to look inside.
-USED_BY_TESTS = {"unparsed_xml"}
+USED_BY_TESTS = {"replayed", "unparsed_xml"}
 
 
 def main() -> int:

@@ -124,8 +124,8 @@ def test_debians_tool_sees_and_controls_it(live: Callable[..., LiveProject], own
 
 #: Preferences are read by name; ours has some that the stock client of Debian 12 does not know yet.
 NOT_COMPARED = (
-    "/client_state/global_preferences",
-    "/client_state/result/active_task/progress_rate",  # there as soon as a task has told how far it is
+    r"/client_state/global_preferences.*",
+    r".*/active_task/progress_rate",  # there as soon as a task has told how far it is
 )
 OPERATIONS = (
     "<get_state/>", "<get_results/>", "<get_simple_gui_info/>", "<get_project_status/>", "<get_cc_status/>", "<get_host_info/>",
@@ -171,7 +171,8 @@ def test_answers_have_the_structure_of_the_stock_clients_in_the_same_state(
             name = re.findall(r"\w+", operation)[0]
             expected, found = structure(theirs.ask(operation)), structure(ours.ask(operation))
             expected, found = (
-                [p for p in paths if not p.startswith(NOT_COMPARED)] for paths in (expected, found)
+                [p for p in paths if not re.fullmatch("|".join(NOT_COMPARED), p)]
+                for paths in (expected, found)
             )
             assert found == expected, name
 

@@ -14,7 +14,7 @@ from cobblestone.demo import stock_client
 from cobblestone.sdk.api.jobs import Job
 
 PLATFORM = "x86_64-pc-linux-gnu"
-STEPS = 3_000_000_000
+STEPS = 6_000_000_000  #: the first checkpoint comes half way
 SECONDS = 120
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from tests.helpers.wasm_slot import CHECKPOINT_INSTRUCTIONS
 
 from cobblestone.launcher.packing import DESCRIPTION_FILE, wasm_description
 from cobblestone.sdk.wasm import toolchain
@@ -75,6 +76,7 @@ class Windows:
             native_sha256=[toolchain.expected_hashes()[toolchain.library_name(PLATFORM)]],
             files=files,
             environment=environment,
+            checkpoint_instructions=CHECKPOINT_INSTRUCTIONS,
         )
         (self.slot / DESCRIPTION_FILE).write_bytes(text)
         for each, data in (files or {}).items():

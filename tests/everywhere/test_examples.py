@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import re
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from tests.everywhere.conftest import Windows
+from tests.helpers.launcher_slot import until
 from tests.helpers.wasm_slot import open_wasm_slot
 
 from cobblestone.launcher.packing import GUEST_FOLDER
@@ -54,7 +58,7 @@ def run_linux(example: Example, folder: Path) -> tuple[bytes, int, float]:
     folder.mkdir()
     before = 0.0
     with open_wasm_slot(folder) as slot:
-        slot.write_bounds(checkpoint_period=SECONDS)  # checkpoints count
+        slot.write_bounds()
         for _ in range(2):
             slot.lay_out(
                 example.module, words=example.words, files=example.files, environment=example.environment
@@ -192,3 +196,76 @@ def test_cpp_with_file_streams_and_a_part_in_c_is_compiled(tmp_path: Path):
         given=b"over and over and over",
     )
     assert run_linux(example, tmp_path / "linux")[0] == b"and 1\nover 1.5\n"
+
+
+WALK = """
+import json, os, random, sys
+import cobblestone_runtime as runtime
+place, seen = 0, []
+if os.path.exists("walk.json"):
+    place, seen = json.load(open("walk.json"))
+for step in range(len(seen), 150):
+    seen.append(sum(random.choice((-1, 1)) for _ in range(20_000)))
+    runtime.progress(step / 150)
+    if runtime.time_to_checkpoint():
+        with open("walk.json.new", "w") as file:
+            json.dump([place, seen], file)
+        os.replace("walk.json.new", "walk.json")
+        runtime.checkpoint()
+json.dump(seen, open(sys.argv[2], "w"))
+"""
+
+
+def walk(folder: Path) -> Example:
+    """A random walk in Python that does not save the state of its generator."""
+    (folder / "walk.py").write_text(WALK)
+    module, words, files = portable_command(
+        ["python3", "walk.py", "{input}", "{output}"], [folder / "walk.py"], None
+    )
+    return Example(
+        module=with_one_nan(module.read_bytes()),
+        words=words,
+        native=[],
+        given=b"",
+        files=read_files(files),
+        environment={"PYTHONPATH": PACKAGES_FILE},
+    )
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("make", [orbits, walk])
+def test_bytes_and_count_of_an_example_are_the_same_however_often_it_is_killed(
+    tmp_path: Path, make: Callable[[Path], Example]
+):
+    example, rng = make(tmp_path), random.Random(26)
+    expected, counted, _ = run_linux(example, tmp_path / "straight")
+    for kills in (1, 20):
+        folder = tmp_path / f"killed-{kills}"
+        folder.mkdir()
+        with open_wasm_slot(folder) as slot:
+            slot.write_bounds()
+            slot.lay_out(
+                example.module, words=example.words, files=example.files, environment=example.environment
+            )
+            (slot.folder / "input").write_bytes(example.given)
+            for _ in range(kills):
+                before = slot.read("job_files.state")
+                process = slot.start_module(*OPTIONS)
+                until(
+                    lambda before=before, process=process: (
+                        slot.read("job_files.state") not in ("", before) or process.poll() is not None
+                    ),
+                    seconds=SECONDS,
+                )
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(rng.uniform(0, 0.1))
+                    break
+                process.send_signal(rng.choice((signal.SIGKILL, signal.SIGTERM)))
+                process.wait(20)
+            if not slot.exists("boinc_finish_called"):
+                slot.start_module(*OPTIONS)
+                assert slot.wait(SECONDS) == 0, slot.read("stderr.txt")
+            assert ((slot.folder / "output").read_bytes(), slot.counted) == (expected, counted)
+            print(
+                f"{make.__name__}: {kills} kills, checkpoint {slot.read('job_files.state')}, {counted} instructions"
+            )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -74,10 +75,10 @@ def test_suspend_resume_and_abort(windows: Windows):
     assert after - before < 6 * half_second, "it stood still for more than five seconds"
 
 
-def test_a_job_interrupted_at_twenty_points_of_two_systems_gives_the_same_bytes(
+def test_a_job_interrupted_at_twenty_points_of_two_systems_gives_the_same_bytes_and_count(
     windows: Windows, tmp_path: Path
 ):
-    """Every other part is computed on the other system; some end with a power cut, without a checkpoint."""
+    """Every other part is computed on the other system; some end with a power cut."""
     (tmp_path / "linux").mkdir()
     (tmp_path / "further").mkdir()
     rng = random.Random(20)
@@ -85,26 +86,27 @@ def test_a_job_interrupted_at_twenty_points_of_two_systems_gives_the_same_bytes(
         straight.lay_out(LONG)
         straight.start_module()
         assert straight.wait(300) == 0
-        expected = (straight.folder / "output").read_bytes()
+        expected, counted = (straight.folder / "output").read_bytes(), straight.counted
     with open_wasm_slot(tmp_path / "further") as linux:
         linux.write_bounds()
         linux.lay_out(LONG)
         for number in range(20):
             wait, power_cut = rng.uniform(0, 0.1), rng.random() < 0.2
             if number % 2:
-                move_state(linux.room, windows.slot / "job_files")
+                move_state(linux.folder, windows.slot)
                 step = "kill" if power_cut else "send=<quit/>"
                 windows.run(LONG, "working", f"sleep={1000 * wait:.0f}", step, "end")
             else:
-                move_state(windows.slot / "job_files", linux.room)
+                move_state(windows.slot, linux.folder)
                 interrupt(linux, wait, signal.SIGKILL if power_cut else signal.SIGTERM)
             assert not (windows.slot / "output").exists(), "it must not be ready before the end"
             assert not (linux.folder / "output").exists(), "it must not be ready before the end"
-        move_state(windows.slot / "job_files", linux.room)
+        move_state(windows.slot, linux.folder)
         assert (linux.room / "state").exists()
         linux.start_module()
         assert linux.wait(300) == 0
         assert (linux.folder / "output").read_bytes() == expected
+        assert linux.counted == counted
 
 
 def interrupt(slot: WasmSlot, seconds: float, number: signal.Signals) -> None:
@@ -119,10 +121,11 @@ def interrupt(slot: WasmSlot, seconds: float, number: signal.Signals) -> None:
 
 
 def move_state(source: Path, target: Path) -> None:
-    """Bring what the module has saved to the other system; nothing else goes along."""
-    target.mkdir(exist_ok=True)
-    if (source / "state").exists():
-        (source / "state").replace(target / "state")
+    """Bring the module's folder and what is kept of its checkpoints to the other system."""
+    for path in target.glob("job_files*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in source.glob("job_files*"):
+        shutil.move(path, target / path.name)
 
 
 def test_a_failure_is_told_in_words_and_shows_no_window(windows: Windows):

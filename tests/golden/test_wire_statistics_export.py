@@ -47,11 +47,10 @@ def recorded(name: str) -> str:
     """A recorded file, without what is deliberately different here.
 
     There letters beyond ASCII in names are one reference for each *byte*; ``credit_per_cpu_sec`` is of a credit system of
-    the past; ``name_html`` is a second form of a team's name, which our teams have not.
+    the past.
     """
     text = (FOLDER / f"{name}.xml").read_text()
     text = re.sub(r"(?:&#\d+;)+", lambda found: bytes(map(int, re.findall(r"\d+", found[0]))).decode(), text)
-    text = re.sub(r"<name_html>.*</name_html>\n", "", text)
     return text.replace("<credit_per_cpu_sec>0.001000<", "<credit_per_cpu_sec>0.000000<")
 
 
@@ -144,14 +143,16 @@ def test_teams_are_written_as_the_family_writes_them():
             create_time=number(each, "create_time"),
             founder_id=UserId(int(field(each, "userid"))),
             founder_name=field(each, "founder_name"),
+            type=int(field(each, "type")),
+            name_html=field(each, "name_html"),
             url=field(each, "url"),
             description=field(each, "description"),
             country=field(each, "country"),
         )
         for each in records(text, "team")
     ]
-    wanted = text.replace("<type>2</type>", "<type>1</type>")  # ours are of no particular type
-    assert document(ExportedTable.TEAM, [write_team(team) for team in teams]) == wanted
+    assert [(team.type, team.name_html) for team in teams] == [(1, "<b>Bold</b> & <i>html</i>"), (2, "")]
+    assert document(ExportedTable.TEAM, [write_team(team) for team in teams]) == text
 
 
 def test_deletions_are_written_as_the_family_writes_them():
@@ -237,9 +238,10 @@ def test_hostile_texts_and_numbers_stay_within_their_elements():
         credit=CreditStatement(),
         create_time=0.0,
         founder_name=name,
+        name_html=name,
         description=name * 1000,
     )
-    assert len(etree.fromstring(write_team(team).encode())) == 11
+    assert len(etree.fromstring(write_team(team).encode())) == 12
 
 
 def test_what_a_host_says_of_its_devices_ends_no_section():

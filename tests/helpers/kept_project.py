@@ -21,7 +21,7 @@ from tests.helpers.project_world import SimHost, World, failed
 
 from cobblestone import __version__
 from cobblestone.domain.apps import App, ComparisonRule
-from cobblestone.domain.people import Scope
+from cobblestone.domain.people import Scope, TeamType
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.values import AppVersionId, HostId
 from cobblestone.domain.work import InputFile, JobLimits, ReplicationRules
@@ -54,6 +54,7 @@ from cobblestone.wire.scheduler.request import MsgFromHost, StickyFile
 RELEASED = Path(__file__).parents[1] / "golden" / "released"
 DAY = 86400.0
 ACTOR = audit.Actor(name="operator", origin="test")
+TEAM = teams.TeamProfile(name="Team", type=TeamType.UNIVERSITY, name_html="<b>Team</b>", description="We.")
 LIMITS = JobLimits(rsc_fpops_est=1e12, rsc_fpops_bound=1e14, delay_bound=5 * DAY)
 
 
@@ -198,7 +199,7 @@ def _speak(world: World, hosts: list[SimHost]) -> None:
 
     def said(tx: Transaction) -> None:
         ada, bob, carol = (row[0] for row in tx.query("SELECT id FROM user_account ORDER BY id"))
-        team = teams.found_team(tx, ada, name="Team", description="We.", url="", country="", now=now)
+        team = teams.found_team(tx, ada, TEAM, now=now)
         teams.join(tx, bob, team.id)
         teams.send_message(tx, team.id, ada, title="Welcome", text="All of you.", now=now)
         users.add_news(tx, "It began", "With a *small* job.", now=now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def two_exports() -> dict[str, Export]:
             NOON,
             [*one.users, alice, bob, *formulas],
             [*one.hosts, host(900, 900, 50, NOON)],
-            [*one.teams, team(77, "Our team", 1, NOON)],
+            [*one.teams, replace(team(77, "Our team", 1, NOON), type=6)],
             badges=BADGES,
             user_badges=[BadgeHolder(900, 1, NOON - DAY), BadgeHolder(900, 2, NOON)],
             team_badges=[BadgeHolder(77, 2, NOON)],
@@ -59,7 +60,7 @@ def two_exports() -> dict[str, Export]:
         "two": Export(
             NOON,
             [user(7, "alice <B>", 500, NOON, cpid=ALICE, recent=10)],
-            teams=[team(1, "our  TEAM", 5, NOON)],
+            teams=[replace(team(1, "our  TEAM", 5, NOON), type=99)],
         ),
     }
 

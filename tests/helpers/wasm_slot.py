@@ -23,6 +23,7 @@ from cobblestone.launcher.packing import (
     wasm_description,
 )
 
+CHECKPOINT_INSTRUCTIONS = 50_000_000  #: fewer than usual: more checkpoints
 FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror")
 LIBRARY = Path(wasmtime.__file__).parent / "linux-x86_64" / "_libwasmtime.so"
 
@@ -158,6 +159,51 @@ def draws(count: int, kept_at: int) -> bytes:
     )
 
 
+def diary(count: int) -> bytes:
+    """Return a program that leaves its folder in disorder when it is killed.
+
+    Each of its days it draws random bytes, sleeps, computes, writes its state in place, adds to a file and prints; it makes
+    checkpoints when it is asked.
+    """
+    text = """(local $i i64) (local $x i64) (local $n i32)
+    (call $save @makes @makes)
+    (drop (call $load @state (i32.const 8192) (i32.const 16)))
+    (local.set $i (i64.load (i32.const 8192))) (local.set $x (i64.load (i32.const 8200)))
+    (i64.store (i32.const 4120) (i64.const 1000000000))
+    (loop $next
+      (drop (call $random_get (i32.const 9000) (i32.const 7)))
+      (drop (call $poll_oneoff (i32.const 4096) (i32.const 4200) (i32.const 1) (i32.const 4300)))
+      (drop (call $clock_time_get (i32.const 0) (i64.const 1) (i32.const 9008)))
+      (local.set $x (i64.add (i64.mul (local.get $x) (i64.const 3)) (i64.load (i32.const 9000))))
+      (local.set $x (i64.add (local.get $x) (i64.load (i32.const 9008))))
+      (local.set $n (i32.const 300000)) (loop $work (br_if $work (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
+      (local.set $i (i64.add (local.get $i) (i64.const 1)))
+      (i64.store (i32.const 8192) (local.get $i)) (i64.store (i32.const 8200) (local.get $x))
+      (call $save @state (i32.const 8192) (i32.const 16))
+      (drop (call $path_open (i32.const 3) (i32.const 0) @days (i32.const 1)
+        (i64.const 0x1fffffff) (i64.const 0x1fffffff) (i32.const 1) (i32.const 64)))
+      (local.set $n (i32.load (i32.const 64)))
+      (call $put (local.get $n) (i32.const 8200) (i32.const 8))
+      (drop (call $fd_close (local.get $n)))
+      (call $put (i32.const 1) (i32.const 8200) (i32.const 8))
+      (if (i32.eqz (call $path_filestat_get (i32.const 3) (i32.const 0) @flag (i32.const 4096))) (then
+        (i32.store (i32.const 8208) (i32.add (i32.const 0x41414141) (i32.wrap_i64 (i64.rem_u (local.get $i) (i64.const 100)))))
+        (i32.store (i32.const 8212) (i32.add (i32.const 0x41414141) (i32.wrap_i64 (i64.div_u (local.get $i) (i64.const 100)))))
+        (call $save @mark (i32.const 8208) (i32.const 8))
+        (unreachable)))
+      (br_if $next (i64.lt_u (local.get $i) (i64.const COUNT))))
+    (call $save @out (i32.const 8200) (i32.const 8))"""
+    return module(
+        text.replace("COUNT", str(count)),
+        makes="cobblestone_checkpoints",
+        flag="cobblestone_time_to_checkpoint",
+        mark="cobblestone_checkpoint",
+        state="state",
+        days="days",
+        out="output",
+    )
+
+
 #: Draws random bytes for ever: many at once, or some again and again.
 DRAWS_MANY = module(
     "(drop (memory.grow (i32.const 600))) (call $save @pid @pid)"
@@ -254,6 +300,7 @@ class WasmSlot(Slot):
             files=files,
             stdout=stdout,
             environment=environment,
+            checkpoint_instructions=CHECKPOINT_INSTRUCTIONS,
         )
         (self.folder / DESCRIPTION_FILE).write_bytes(text)
         for name, data in (files or {}).items():

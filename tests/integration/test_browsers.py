@@ -357,6 +357,10 @@ def test_nobody_logs_in_as_the_visitors(world: World):
         "/lookup_account.php", params={"email_addr": "visitors@browsers.invalid", "passwd_hash": "!"}
     )
     assert "authenticator" not in reply.text
+    stored = world.value(
+        "SELECT passwd_hash FROM user_account WHERE email_addr = ?", "visitors@browsers.invalid"
+    )
+    assert not stored.startswith("$"), "it is no hash, so no password fits"
 
 
 def test_a_browser_hears_that_pyodide_runs_a_program_and_gets_its_files_from_the_project(world: World):

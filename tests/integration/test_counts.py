@@ -93,3 +93,22 @@ def test_among_many_people_two_unknown_liars_do_not_confirm_each_other(
     for host in honest[:2]:
         compute(world, host, TRUE_COUNT)
     assert verdicts(world)[4:] == [(2, False), (2, False), (1, True), (1, True)]
+
+
+def test_accomplices_with_a_good_record_need_a_third_computer_for_an_unusual_count(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(server_verdicts, "MANY_PEOPLE", 0)
+    app = modules(world)
+    hosts = {name: world.host(world.user(name)) for name in ("liar", "accomplice", "alice", "bob")}
+    world.add_jobs(app)
+    for host in hosts.values():  # of which nothing is known yet: it takes all of them
+        compute(world, host, TRUE_COUNT)
+    assert verdicts(world) == [(1, True)] * 4
+    world.add_jobs(app)
+    for name in ("liar", "accomplice"):
+        compute(world, hosts[name], 1e6 * TRUE_COUNT)
+    assert verdicts(world)[4:6] == [(4, False), (4, False)]
+    for name in ("alice", "bob"):
+        compute(world, hosts[name], TRUE_COUNT)
+    assert verdicts(world)[4:] == [(2, False), (2, False), (1, True), (1, True)]

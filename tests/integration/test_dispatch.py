@@ -445,6 +445,21 @@ def test_the_log_says_once_that_a_version_fails_and_a_computer_is_put_back(world
     ]
 
 
+def test_what_the_log_has_said_takes_no_memory_without_end(world: World):
+    world.ctx.said.update({f"old {number}": world.now for number in range(1000)})
+    world.add_jobs(world.add_app(rules=PATIENT))
+    host = world.host(world.user("broken"))
+    host.rpc(ask=1)
+    host.rpc(reports=[failed(name) for name in host.new_results()])
+    assert 0 < len(world.ctx.said) < 10
+
+
+def test_nobody_is_asked_to_wait_for_more_than_two_days(make_world):
+    world = make_world(scheduler={"min_sendwork_interval": 1e6})
+    world.add_jobs(world.add_app())
+    assert float(world.host(world.user("alice")).rpc(ask=1).get("request_delay")) == 172_800
+
+
 def test_a_new_computer_holds_more_with_each_task_that_is_done(world: World):
     world.add_jobs(world.add_app(quorum=2), n=300)
     host = world.host(world.user("alice"), p_ncpus=2)

@@ -150,15 +150,16 @@ def test_only_people_who_agreed_are_exported_and_of_their_computers_those_that_t
 def test_a_team_names_its_founder_only_if_the_founder_agreed(world: World):
     ana, no = add_user(world, "ana"), add_user(world, "no", agreed=False)
     team = {"total_credit": 5.0, "expavg_credit": 1.0, "expavg_time": 1.0, "description": "<b>\nlines</b>"}
-    insert(world, "team", {**team, "name": "One", "name_lc": "one", "founder_id": ana})
+    one = {"founder_id": ana, "type": 6, "name_html": "<b>One</b> & all"}
+    insert(world, "team", {**team, **one, "name": "One", "name_lc": "one"})
     insert(world, "team", {**team, "name": "Two", "name_lc": "two", "founder_id": no})
     insert(world, "team", {**team, "name": "Three", "name_lc": "three", "total_credit": 0.0})
     export(world)
     found = [
-        (each.findtext("name"), each.findtext("userid"), each.findtext("founder_name"))
+        tuple(map(each.findtext, ("name", "userid", "founder_name", "type", "name_html")))
         for each in read(world, "team.gz")
     ]
-    assert found == [("One", str(ana), "ana"), ("Two", "0", "")]
+    assert found == [("One", str(ana), "ana", "6", "<b>One</b> & all"), ("Two", "0", "", "1", None)]
 
 
 def test_who_leaves_is_announced_for_sixty_days_and_then_forgotten(world: World):
@@ -491,6 +492,7 @@ def test_teams_are_looked_up_by_number_and_by_a_part_of_their_name(world: World)
         "country": "France",
         "create_time": 1.7e9,
         "founder_id": 7,
+        "type": 3,
     }
     one = insert(world, "team", {**team, "name": "Alpha & Co", "name_lc": "alpha & co", "expavg_credit": 1.0})
     two = insert(world, "team", {**team, "name": "Alphabet", "name_lc": "alphabet", "expavg_credit": 2.0})
@@ -505,7 +507,7 @@ def test_teams_are_looked_up_by_number_and_by_a_part_of_their_name(world: World)
         "userid": "7",
         "name": "Alpha & Co",
         "url": None,
-        "type": "1",
+        "type": "3",
         "country": "France",
         "total_credit": "5.500000",
         "expavg_credit": "1.000000",

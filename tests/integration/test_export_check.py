@@ -99,6 +99,11 @@ def with_members(n: int) -> bytes:
     return of_family("team").replace(b"</team>\n", members + b"</team>\n")
 
 
+def test_a_team_s_type_is_read_and_none_is_no_type():
+    data = of_family("team").replace(b" <type>1</type>\n", b"")
+    assert [each["type"] for each in read(ExportedTable.TEAM, data)] == [0, 2]
+
+
 @pytest.mark.parametrize("at_once", [7, 1000, 10**9])
 def test_members_inside_teams_are_left_out_however_many(at_once: int):
     data, plain = with_members(1 if at_once == 7 else 1000), read(ExportedTable.TEAM, of_family("team"))

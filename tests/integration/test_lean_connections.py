@@ -10,8 +10,14 @@ import pytest
 import uvicorn
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from cobblestone.service.http.connections import MAX_HEAD_BYTES, close_silent_connections, connection_class
+from cobblestone.service.http.connections import (
+    MAX_HEAD_BYTES,
+    MAX_PIPELINED,
+    close_silent_connections,
+    connection_class,
+)
 from cobblestone.service.http.lean import lean_connection_class
 from cobblestone.service.http.requests import answer, read_all
 
@@ -159,6 +165,28 @@ async def test_a_chunked_body_and_an_expected_continue_are_understood() -> None:
         writer.write(b"late")
         assert (await reader.read()).endswith(b"busy:late")
         writer.close()
+
+
+@pytest.mark.parametrize("path", ["/busy", "/page"])
+async def test_a_body_in_pieces_of_one_byte_costs_little(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    handed_on: list[int] = []
+    on_body = HttpToolsProtocol.on_body
+    monkeypatch.setattr(
+        HttpToolsProtocol, "on_body", lambda self, body: [handed_on.append(len(body)), on_body(self, body)]
+    )
+    head = f"POST {path} HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    async with served() as (_, port, busy):
+        answer = await talk(port, head.encode(), b"1\r\na\r\n" * 50_000, b"0\r\n\r\n")
+    assert answer.endswith(b":" + b"a" * 50_000)
+    assert busy.begun.is_set() == (path == "/busy")
+    assert len(handed_on) < 100  # each copies what came before
+
+
+async def test_requests_by_the_hundred_before_the_first_answer_end_the_connection() -> None:
+    async with served() as (_, port, _):
+        received = await talk(port, b"GET /page HTTP/1.1\r\nHost: here\r\n\r\n" * 2000)
+    assert received.count(b"HTTP/1.1 200") <= MAX_PIPELINED
+    assert received.count(b"HTTP/1.1 400") == 1
 
 
 async def test_a_connection_that_stays_open_takes_busy_and_other_requests_in_turn() -> None:

@@ -161,6 +161,7 @@ def test_a_name_is_no_formula_in_a_spreadsheet(client: Client):
         "user/" + "a" * 500,
         "compare/user",
         "compare/user?keys=a,b,c,d,e",
+        f"compare/user?keys={','.join([ALICE] * 5)}",
         "signature/user/none.svg",
         "ranking/user?page=99999999999",
     ],
@@ -174,6 +175,8 @@ def test_what_does_not_exist_is_said_so(client: Client, address: str):
 def test_search_finds_by_the_begin_of_a_name(client: Client):
     assert "Alice &lt;b&gt;" in client.get("ranking/user", params={"q": "ALICE"}).text
     assert client.get("ranking/user", params={"q": "%' --"}).status_code == 200
+    long = client.get("ranking/user", params={"q": "x" * 150}).text
+    assert f'value="{"x" * 100}"' in long
 
 
 @pytest.mark.parametrize(("language", "word"), [("fr", "Projets"), ("sk", "Projekty")])
@@ -218,6 +221,13 @@ def test_the_members_of_a_team_are_there_for_programs_as_on_its_page(client: Cli
     page = client.get(f"team/{first.key}").text
     assert all(row["name"] in page for row in rows)
     assert "of=children&amp;format=csv" in page
+
+
+def test_the_type_of_a_team_is_shown_where_a_project_states_one_that_there_is(client: Client):
+    assert "University or department" in client.get("team/77?project=one").text
+    unknown = client.get("team/1?project=two").text
+    assert "99" not in unknown.partition("crumbs")[2].partition("</p>")[0]
+    assert "our  TEAM" in unknown
 
 
 def test_badges_are_shown_by_their_titles_and_no_picture_of_others_is_ever_loaded(client: Client):

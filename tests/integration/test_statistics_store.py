@@ -26,9 +26,9 @@ from cobblestone.statistics.ingest import ingest
 from cobblestone.statistics.store import history
 from cobblestone.statistics.store.build import PublishedProject, build
 from cobblestone.statistics.store.engine import workbench, write_parquet
-from cobblestone.statistics.store.queries import Entity, PublishedFile, added_up
+from cobblestone.statistics.store.queries import DayFigures, Entity, PublishedFile, added_up
 from cobblestone.statistics.store.rows import MOST_INTO_ONE, badge_file, merged_file
-from cobblestone.statistics.web.curves import curves, round_levels
+from cobblestone.statistics.web.curves import MOST_LAYERS, MOST_POINTS, curves, round_levels
 from cobblestone.statistics.web.entities import view
 from cobblestone.statistics.web.site import StatisticsContext
 from cobblestone.wire.project.statistics_import import MOST_BADGES, parse_tables, picture_address
@@ -721,6 +721,16 @@ def test_somebody_who_changes_the_address_at_one_project_after_the_other_keeps_t
     assert seen_of(past.published, new) == {"One": HERS[:4], "Other": [(1, 10), (2, 20), (3, 30)]}
 
 
+def test_a_holder_whose_past_does_not_count_gets_it_by_no_change_of_the_id(site: Site):
+    past, new = PastOfAlice(site, before=True), cpid("alice's new address")
+    past.next(user(5, "Mallory", 1e6, NOON))
+    past.day += 40
+    for day, id_ in enumerate((ALICE, ALICE, new, new)):
+        published = past.next(user(5, "Alice", 2e6 + day, NOON, cpid=id_), alice=ALICE if day < 2 else id_)
+        assert [day for day, _ in seen_of(published, id_)["Other"]] == list(range(42, 43 + day))
+    past.next(user(5, "Alice", 3e6, NOON, cpid=new), alice=new)
+
+
 def test_a_project_that_knows_a_new_address_first_takes_no_past_away(site: Site):
     past, new = PastOfAlice(site), cpid("alice's new address")
     past.next()
@@ -794,6 +804,21 @@ def test_rows_of_a_version_that_knew_no_gpus_are_shown(site: Site):
     assert published.all_of("gpu") == []
 
 
+def test_teams_of_a_version_that_read_no_types_have_none_until_the_next_export(site: Site):
+    site.take("one", Export(NOON, teams=[team(3, "Our team", 220, NOON)]))
+    site.take("two", Export(NOON, teams=[replace(team(9, "our team", 50, NOON), type=6)]))
+    project = site.folder.project("one")
+    path = project.rows(project.read_state().generation) / "team.parquet"
+    pq.write_table(pq.read_table(path).drop_columns("type"), path)
+    published = site.publish()
+    before, other = (published.find("team", number, key) for number, key in ((1, "3"), (2, "9")))
+    assert before is not None
+    assert other is not None
+    whole = published.find("team", 0, other.whole or "")
+    assert whole is not None
+    assert [each.detail for each in (before, other, whole)] == ["", "6", "6"]
+
+
 def test_the_members_of_a_team_over_all_projects_are_persons_with_what_they_did_for_it(site: Site):
     one = [user(1, "Alice", 100, NOON, cpid=ALICE, team=3), user(2, "Bob", 120, NOON, team=3)]
     two = [user(7, "alice", 50, NOON, cpid=ALICE, team=9), user(8, "Carol", 10, NOON, team=8)]
@@ -839,6 +864,24 @@ def test_an_export_that_names_a_team_with_quotes_and_letters_of_any_kind_is_read
     )
     published = site.publish()
     assert published.search("team", 0, "o'brien")[0].name == name
+
+
+def test_a_drawing_has_few_layers_and_points_however_much_there_is():
+    days = [DayFigures(day=float(n), total=float(n), recent=1.0) for n in range(5000)]
+    drawn = curves({f"project {n}": days for n in range(20)}, until=5000.0)
+    assert drawn is not None
+    assert len(drawn.layers) == MOST_LAYERS == 8
+    assert drawn.layers[-1].label == "others"
+    assert all(len(layer.points.split()) <= 2 * (MOST_POINTS + 1) for layer in drawn.layers)
+
+
+def test_a_team_lists_its_largest_users_only(site: Site):
+    many = [user(n, f"u{n}", n, NOON, team=3) for n in range(1, 81)]
+    site.take("one", Export(NOON, many, teams=[team(3, "Our team", 220, NOON)]))
+    published = site.publish()
+    account = published.find("team", 1, "3")
+    assert account is not None
+    assert [each.total for each in published.children("user", account)] == list(range(80, 30, -1))
 
 
 def test_levels_of_a_drawing_are_round_and_within_it():

@@ -77,6 +77,21 @@ def test_preferences_that_a_client_sends_are_read_when_they_come_and_refused_in_
     )
 
 
+def test_preferences_from_the_future_are_of_today(world: World) -> None:
+    host = world.host(world.user("ada"))
+    source = (
+        f"<global_prefs_source_email_hash>{email_hash('ada@example.org')}</global_prefs_source_email_hash>"
+    )
+    for percent, ahead in ((10, 1e8), (20, 0.0)):
+        world.now += 60
+        inner = f"<mod_time>{world.now + ahead}</mod_time><max_ncpus_pct>{percent}</max_ncpus_pct>"
+        text = f"<global_preferences>{source}{inner}</global_preferences>"
+        host.rpc(global_preferences=GlobalPreferences(text=text))
+    assert (
+        read_computing(world.value("SELECT global_prefs FROM user_account"))[""].values["max_ncpus_pct"] == 20
+    )
+
+
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [
@@ -255,6 +270,28 @@ def test_a_team_is_founded_found_joined_left_and_handed_over(world: World) -> No
     token = form_of(ada, "/account.php")[1]["form_token"]
     assert ada.post("/team_join.php?teamid=1", form_token=token).status_code == 409
     assert send(ada, "/team_create.php", name="SUNNY").status_code == 422
+
+
+def test_the_type_and_the_html_name_of_a_team_are_its_founder_s_choice(world: World) -> None:
+    world.user("ada")
+    ada = Visitor(world).log_in("ada")
+    html_name = "<b onclick=x()>Sunny</b> &amp; <script>warm"
+    page = send(ada, "/team_create.php", name="Sunny", type="4", name_html=html_name).headers["location"]
+    assert world.query("SELECT type, name_html FROM team") == [(4, html_name)]
+    shown = ada.get(page).text
+    assert "Secondary school" in shown
+    assert "Sunny &amp; warm" in shown
+    assert "onclick" not in shown
+    assert "<script>warm" not in shown
+    assert form_of(ada, "/team_edit.php?teamid=1")[1]["type"] == "4"
+    assert send(ada, "/team_edit.php?teamid=1", type="6").status_code == 303
+    assert world.query("SELECT type, name_html FROM team") == [(6, html_name)]
+    for bad in ("8", "", "x"):
+        assert send(ada, "/team_edit.php?teamid=1", type=bad).status_code == 422
+    assert send(ada, "/team_edit.php?teamid=1", name_html="x" * 256).status_code == 422
+    # A form without a type leaves it as it is.
+    assert send(ada, "/team_edit.php?teamid=1", without=("type",)).status_code == 303
+    assert world.query("SELECT type, name_html FROM team") == [(6, html_name)]
 
 
 def test_credit_by_app_follows_the_ledger_and_sorts_the_lists(world: World) -> None:

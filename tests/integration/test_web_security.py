@@ -15,11 +15,11 @@ from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import URL, World
 from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import PASSWORD, email
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.app import create_app
 from cobblestone.server.web import web_routes
+from cobblestone.service import serving
 from cobblestone.store.people import users
 
 
@@ -119,7 +119,7 @@ def test_guessing_over_many_accounts_is_slowed_down_by_address(make_world: Calla
 def test_behind_a_proxy_each_visitor_has_limits_of_their_own(make_world: Callable[..., World]) -> None:
     world = make_world(limits={"lookups_per_address": 2})
     app: Any = create_app(world.ctx)  # Starlette, uvicorn and httpx each have their own types for ASGI
-    behind: Any = ProxyHeadersMiddleware(app, trusted_hosts="127.0.0.1")  # as the server composes them
+    behind: Any = serving._behind_proxies(app, "127.0.0.1")
     world.http = httpx.AsyncClient(transport=httpx.ASGITransport(behind), base_url=URL)
 
     def ask(address: str) -> str:

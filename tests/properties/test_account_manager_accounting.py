@@ -291,6 +291,29 @@ def test_a_long_rest_is_worth_a_week_at_most():
     assert host.counted.cpu_time <= 4 * (CARRIED_SECONDS + DAY) * (1 + 1e-9)
 
 
+def test_no_computer_has_more_devices_than_the_largest_machines():
+    host = Host(HostLimits(ncpus=10_000, ngpus=1000, cpu_flops=FLOPS, gpu_flops=1e12))
+    host.contact(0.0, p1=NOTHING)
+    host.contact(100.0, p1=Amounts(cpu_time=1e9, gpu_time=1e9))
+    assert (host.counted.cpu_time, host.counted.gpu_time) == pytest.approx((512 * 100, 16 * 100))
+
+
+def test_a_long_rest_of_a_gpu_is_worth_a_week_at_most():
+    host = Host()
+    host.contact(0.0, p1=NOTHING)
+    host.contact(100 * DAY, p1=NOTHING)
+    host.contact(101 * DAY, p1=NOTHING)
+    host.contact(102 * DAY, p1=Amounts(gpu_time=1e9))
+    assert host.counted.gpu_time == pytest.approx(CARRIED_SECONDS + DAY)
+
+
+def test_a_job_takes_a_second_at_least():
+    host = Host()
+    host.contact(0.0, p1=NOTHING)
+    host.contact(1000.0, p1=Amounts(cpu_time=100.0, njobs_success=1e6))
+    assert host.counted.njobs_success == pytest.approx(100.0)
+
+
 def test_an_operator_can_count_or_forget_what_was_kept_back():
     host = Host()
     host.contact(0.0, p1=NOTHING)

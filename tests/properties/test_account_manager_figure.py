@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cobblestone.domain.exports import CountedJobState
 from cobblestone.policy.account_manager.accounting_policies import (
+    CAUTION,
     CEILING,
     DAY,
     HOLD,
@@ -28,6 +29,7 @@ from cobblestone.policy.account_manager.accounting_policies import (
     ShownFigure,
     Statement,
     TotalAnswer,
+    bounded,
     claim,
     confirm,
     follow,
@@ -244,3 +246,22 @@ def test_an_estimate_is_worth_what_such_estimates_were_granted() -> None:
 def test_claims_that_nobody_confirms_are_forgotten() -> None:
     known = claim(Confirmation(), 1000.0, now=0.0)
     assert claim(known, 1000.0, now=10 * DAY).pending == pytest.approx(known.pending / 2)
+
+
+@pytest.mark.parametrize(
+    ("stated", "read"), [(math.nan, 0.0), (-5.0, 0.0), (math.inf, LARGEST_CREDIT), (1e300, LARGEST_CREDIT)]
+)
+def test_a_figure_of_a_project_is_read_within_bounds(stated: float, read: float) -> None:
+    assert bounded(stated) == read
+
+
+def test_no_sum_of_statements_is_larger_than_any_real_one_or_below_nothing() -> None:
+    known = Confirmation(final=LARGEST_CREDIT, revoked=LARGEST_CREDIT)
+    known = confirm(known, Statement(final=LARGEST_CREDIT, revoked=5.0))
+    assert (known.final, known.revoked) == (LARGEST_CREDIT, LARGEST_CREDIT)
+    known = confirm(Confirmation(final=3.0), Statement(revoked=10.0))
+    assert (known.final, known.revoked) == (0.0, 3.0)
+
+
+def test_an_estimate_is_not_worth_more_than_a_multiple_however_much_was_granted() -> None:
+    assert Confirmation(granted_lately=1e12).ratio == CAUTION * CEILING

@@ -6,7 +6,7 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cobblestone.domain.errors import RemoteProtocolError
@@ -55,6 +55,8 @@ def project(scale: float, credit: float, unit: float = 200.0) -> CollectedScales
     lie=st.tuples(any_number, any_number, any_number),
     place=st.integers(0, 12),
 )
+@example(honest=[(0.1, 100.0)] * 3, lie=(LARGEST_SCALE, 1e9, 200.0), place=0)
+@example(honest=[(0.1, 100.0)] * 3, lie=(SMALLEST_SCALE, 1e9, 200.0), place=0)
 def test_one_project_cannot_move_the_average_beyond_the_bound(
     honest: list[tuple[float, float]], lie: tuple[float, float, float], place: int
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
@@ -61,6 +61,24 @@ def _keep(answer: Answer, *, days: float, every: float, seed: int) -> list[Stora
         record = asked(record, told) if told else record
         now += rng.expovariate(1.0 / every)
     return grants
+
+
+def _next(
+    record: StorageRecord | None = None,
+    files: Sequence[KeptFile] = FILES,
+    *,
+    since: float = 1e9,
+    seed: int = 1,
+) -> StorageChallenge | None:
+    """The question at a contact at 1e9."""
+    record = record or StorageRecord()
+    return next_challenge(record, files, since=since, now=1e9, rng=random.Random(seed), rules=RULES)
+
+
+QUESTION = StorageChallenge(file_name="a", nonce="00" * 16, offset=0, length=9, time=1e9)
+ASKED = StorageRecord(
+    nbytes=TOTAL, seen=1e9, proven=1e9 - DAY, challenge=QUESTION, claimed=3.0, answer_claimed=5.0
+)
 
 
 @given(seed=st.integers(0, 10_000), every=st.floats(600, 2 * DAY))
@@ -152,7 +170,9 @@ def test_an_answer_to_another_question_changes_nothing(nonce: str, digest: str) 
 
 def test_a_file_that_the_project_has_lost_is_held_against_nobody() -> None:
     question = StorageChallenge(file_name="a", nonce="00" * 16, offset=0, length=9, time=1e9)
-    record = StorageRecord(nbytes=TOTAL, seen=1e9, proven=1e9 - DAY, claimed=5.0, challenge=question)
+    record = StorageRecord(
+        nbytes=TOTAL, seen=1e9, proven=1e9 - DAY, claimed=3.0, answer_claimed=2.0, challenge=question
+    )
     record = answered(record, question.nonce, "ff" * 32, now=1e9 + 1)
     after, grant = judged(record, None)
     assert grant is None
@@ -166,7 +186,7 @@ def test_a_file_that_is_not_listed_any_more_does_not_count_for_the_time_in_betwe
 
 
 @given(start=st.integers(0, 300_000), seed=st.integers(0, 1000))
-def test_every_byte_may_be_asked_for_and_no_range_leaves_its_file(start: int, seed: int) -> None:
+def test_no_range_leaves_its_file(start: int, seed: int) -> None:
     rules = StorageRules(range_bytes=max(1, start))
     question = next_challenge(
         StorageRecord(), FILES, since=0.0, now=1.0, rng=random.Random(seed), rules=rules
@@ -175,3 +195,58 @@ def test_every_byte_may_be_asked_for_and_no_range_leaves_its_file(start: int, se
     size = {file.name: file.nbytes for file in FILES}[question.file_name]
     assert 0 <= question.offset <= question.offset + question.length <= size
     assert 0 < question.length <= rules.range_bytes
+
+
+def test_questions_are_about_the_end_of_a_file_as_well_as_its_begin() -> None:
+    places = {
+        question.offset / (300_000 - question.length)
+        for seed in range(200)
+        if (question := _next(seed=seed)) is not None and question.file_name == "a"
+    }
+    assert min(places) < 0.1
+    assert max(places) > 0.9
+
+
+def test_a_file_that_came_in_between_does_not_count_for_that_time() -> None:
+    record = contacted(StorageRecord(), SMALL, now=1e9, rules=RULES)
+    assert record.claimed == 0.0, "nor does anything at the first contact"
+    assert contacted(record, LARGE, now=1e9 + DAY, rules=RULES).claimed == 7 * DAY
+
+
+def test_a_long_silence_counts_as_a_week_and_a_clock_that_went_back_as_nothing() -> None:
+    record = contacted(StorageRecord(), FILES, now=1e9, rules=RULES)
+    assert contacted(record, FILES, now=1e9 + 30 * DAY, rules=RULES).claimed == 7 * DAY * TOTAL
+    assert contacted(record, FILES, now=1e9 - DAY, rules=RULES).claimed == 0.0
+    proven = changed(record, proven=1e9)
+    assert _next(proven, since=1e9 + 1000 * DAY) is None
+    asked_before = asked(changed(proven, claimed=5.0), changed(QUESTION, time=1e9 - DAY))
+    assert asked_before.answer_claimed == 0.0
+
+
+def test_a_question_takes_over_what_was_claimed_before_it() -> None:
+    record = asked(StorageRecord(nbytes=TOTAL, proven=1e9 - DAY, claimed=5.0), QUESTION)
+    assert (record.claimed, record.answer_claimed) == (0.0, 5.0)
+    assert asked(record, changed(QUESTION, nonce="11" * 16)) == record
+
+
+def test_an_answer_stands_until_it_is_judged() -> None:
+    assert answered(ASKED, QUESTION.nonce, "", now=1e9) == ASKED
+    once = answered(ASKED, QUESTION.nonce, "ff" * 32, now=1e9)
+    assert answered(once, QUESTION.nonce, _honest(QUESTION), now=1e9) == once
+    assert _next(once) is None
+    assert contacted(once, FILES, now=1e9 + 3 * DAY, rules=RULES).answer == "ff" * 32, "we are late, not it"
+
+
+def test_a_wrong_answer_voids_what_was_claimed_and_the_next_right_one_only_begins() -> None:
+    wrong, grant = judged(answered(ASKED, QUESTION.nonce, "ff" * 32, now=1e9), _range(QUESTION))
+    assert grant is None
+    assert (wrong.proven, wrong.claimed, wrong.answer_claimed, wrong.challenge) == (0.0, 0.0, 0.0, None)
+    again = changed(ASKED, proven=0.0)
+    begun, grant = judged(answered(again, QUESTION.nonce, _honest(QUESTION), now=1e9), _range(QUESTION))
+    assert (begun.proven, grant) == (1e9, None)
+
+
+def test_nothing_is_granted_for_nothing() -> None:
+    right = answered(changed(ASKED, answer_claimed=0.0), QUESTION.nonce, _honest(QUESTION), now=1e9)
+    assert judged(right, _range(QUESTION))[1] is None
+    assert _next(files=[KeptFile(name="empty", nbytes=0)]) is None

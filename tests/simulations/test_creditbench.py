@@ -421,6 +421,36 @@ def test_a_price_that_is_none_is_named_with_line_and_event(tmp_path: Path, answe
         played(name, small, None, strict=True)
 
 
+@pytest.mark.parametrize("handle", ["raise RuntimeError('boom')", "return 7"])
+def test_a_system_that_fails_is_named_with_line_and_place_and_its_report_is_written(
+    tmp_path: Path, handle: str
+) -> None:
+    text = f"class Mine:\n    name = 'mine'\n    def handle(self, event):\n        {handle}\n"
+    name, small = own(tmp_path, text), world("normal-q1", jobs=200)
+    problems = played(name, small, None).pay.problems
+    assert problems[0].startswith("line 1, release: it failed: ")
+    assert ", line " in problems[0]
+    with pytest.raises(ConfigError, match="line 1, release: it failed"):
+        played(name, small, None, strict=True)
+
+
+def test_a_system_that_pays_nobody_has_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SIZES, "S", (60, 2000, 1, 1))
+    name = own(
+        tmp_path, "class Mine:\n    name = 'mine'\n    def handle(self, event):\n        return None\n"
+    )
+    assert (
+        run_command(["creditbench", "run", str(tmp_path / "o"), "--system", name, "--only", "normal-q2"]) == 0
+    )
+    assert "Not all answers of" in (tmp_path / "o" / "report.md").read_text()
+
+
+def test_a_system_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    text = "class Mine:\n    def __init__(self):\n        raise KeyError('x')\n    def handle(self, event): ...\n"
+    with pytest.raises(ConfigError, match="cannot be made: KeyError"):
+        find_contender(own(tmp_path, text))
+
+
 def test_nothing_twice_too_late_and_unknown(tmp_path: Path) -> None:
     text = OWN.replace(
         "return [Price(event.job, host, self.price(event, host)) for host in event.valid]",
@@ -600,3 +630,7 @@ def test_the_commands(
     assert json.loads(capsys.readouterr().out)["gain"] == pytest.approx(1.0, abs=0.05)
     assert run_command(["creditbench", "run", str(tmp_path / "o"), "--only", "nothing"]) != 0
     assert "no such world" in capsys.readouterr().err
+    assert run_command(["creditbench", "run", str(tmp_path / "o"), "--size", "X"]) == 2
+    assert "size 'X': allowed are S, M, L" in capsys.readouterr().err
+    assert run_command(["creditbench", "run", str(tmp_path / "o"), "--system", "nobody"]) == 2
+    assert "here also ledger" in capsys.readouterr().err

@@ -174,6 +174,7 @@ def test_both_results_must_have_the_same_outputs(rule: ComparisonRule):
         (10**400, 10**400 + 1, True),
         (10**400, 1e308, False),
         (3, 3.0000001, True),
+        (1e6, 1e6 + 1.0000005, True),  # within the tolerance of the larger one only
     ],
 )
 def test_numbers_agree_within_the_tolerance_in_either_order(a: complex, b: complex, agree: bool):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.helpers.lifecycle_builders import (
     NOW,
     a_view,
@@ -145,12 +147,18 @@ def counted(number: int, count: float, version: AppVersionId = MODULE) -> Result
     return replace(success(number), app_version_id=version, intops_counted=count)
 
 
-def agreeing(*results: Result, quorum: int = 2, doubtful: tuple[int, ...] = ()) -> set[tuple[int, int]]:
+def agreeing(
+    *results: Result,
+    quorum: int = 2,
+    doubtful: tuple[int, ...] = (),
+    usual: float = 0.0,
+    draws: Sequence[float] = (0.0, 1.0, 1.0),
+) -> set[tuple[int, int]]:
     """Which results with equal outputs agree after their counts were compared."""
     view = a_validation(*results, rules=replace(a_view().workunit.rules, min_quorum=quorum))
     every = pairs(*combinations(range(len(results)), 2))
     facts = ValidationReport(checked=fine(*range(len(results))), matches=every)
-    left = with_counts_compared(view, facts, PROGRAMS, set(ids(*doubtful)))
+    left = with_counts_compared(view, facts, PROGRAMS, set(ids(*doubtful)), usual=usual, draws=draws)
     assert left.matches | set(left.differences) == every
     return {(one - 100, other - 100) for one, other in left.matches}
 
@@ -159,8 +167,8 @@ def agreeing(*results: Result, quorum: int = 2, doubtful: tuple[int, ...] = ()) 
     ("one", "other", "agree"),
     [
         (counted(0, 1e12), counted(1, 1e12), True),
-        (counted(0, 1e12), counted(1, 1.009e12, BROWSER), True),  # saved its state some more times
-        (counted(0, 1e12), counted(1, 1.02e12, BROWSER), False),
+        (counted(0, 1e12), counted(1, 1e12, BROWSER), True),
+        (counted(0, 1e12), counted(1, 1e12 + 1, BROWSER), False),  # to the instruction
         (counted(0, 1e12), counted(1, 1e13), False),
         (counted(0, 1e12), replace(counted(1, 1e12), fpops_counted=1e13), False),  # the larger one is paid
         (counted(0, 1e12), counted(1, 0.0), True),  # absent is not zero
@@ -208,6 +216,45 @@ def test_two_unknown_computers_do_not_confirm_each_others_count_while_others_may
 ):
     results = [counted(number, 1e12 * count) for number, count in enumerate(counts)]
     assert agreeing(*results, doubtful=doubtful) == agree
+
+
+@pytest.mark.parametrize(
+    ("counts", "agree"),
+    [
+        ((1, 1), {(0, 1)}),
+        ((9, 9), set()),
+        ((9, 9, 1), set()),
+        ((9, 9, 1, 1), {(2, 3)}),  # what is usual needs no third
+        ((9, 9, 8, 8, 8), {(2, 3), (2, 4), (3, 4)}),
+        ((9, 9, 9), {(0, 1), (0, 2), (1, 2)}),  # the job was that long
+        ((9, 9, 5, 6), set()),
+        ((9, 9, 5, 6, 7, 8), {(0, 1)}),  # there must be an end
+    ],
+)
+def test_an_unusually_high_count_needs_a_third_computer(counts: tuple[int, ...], agree: set[tuple[int, int]]):
+    results = [counted(number, 1e12 * count) for number, count in enumerate(counts)]
+    assert agreeing(*results, usual=1e12) == agree
+    if counts == (9, 9, 9):
+        assert agreeing(*results, usual=1e12, draws=(0.0, 0.0)) == set(), "each further one is drawn"
+    if counts[:2] == (9, 9):
+        assert (0, 1) in agreeing(*results[:2], usual=1e12, draws=[0.99]), "not always"
+    assert (0, 1) in agreeing(*results[:2]), "what is usual is not known yet"
+
+
+@given(st.floats(1.0, 1e6), st.floats(0.3, 3.0), st.floats(1e-9, 1e9))
+def test_whatever_count_accomplices_agree_on_brings_half_more_than_is_usual_at_most(
+    factor: float, size: float, usual: float
+):
+    """Against two that count the truth: on average over the draws, which they cannot know."""
+    truth, draws = usual * size, [(number + 0.5) / 200 for number in range(200)]
+    results = [
+        counted(number, count) for number, count in enumerate((factor * truth, factor * truth, truth, truth))
+    ]
+    paid = 0.0
+    for draw in draws:
+        honest = agreeing(*results[:2], usual=usual, draws=[draw]) != {(0, 1)}
+        paid += 0.0 if honest else factor * truth / len(draws)
+    assert paid <= max(1.5 * usual, truth) + factor * truth / len(draws)
 
 
 def test_counts_are_compared_of_modules_only_and_not_of_stragglers():

@@ -83,15 +83,15 @@ def shown(words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     return capsys.readouterr().out
 
 
-VERBS = [name.split()[1:] for name, command in walk(commands()) if not getattr(command, "commands", {})]
+WORDS = [name.split()[1:] for name, _ in walk(commands())]
 
 
-@pytest.mark.parametrize("words", VERBS, ids=" ".join)
-def test_every_command_shows_its_help_in_the_same_form_with_whole_names(
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_every_command_and_group_shows_its_help_in_the_same_form_with_whole_names(
     words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     text = shown(words, capsys, monkeypatch)
-    assert text.lstrip().startswith(f"Usage: cobblestone {' '.join(words)}")
+    assert text.lstrip().startswith(f"Usage: {' '.join(['cobblestone', *words])} [OPTIONS]")
     assert "─ Options ─" in text
     assert "-h, --help" in text
     command = commands()
@@ -102,6 +102,10 @@ def test_every_command_shows_its_help_in_the_same_form_with_whole_names(
     ]
     assert [name for name in names if not re.search(rf"{name}(?![\w-])", text)] == []
     assert max(map(len, text.splitlines())) <= 80
+    if below := getattr(command, "commands", {}):
+        listed = text.partition("─ Commands ─")[2].partition("─ Options ─")[0]
+        assert sorted(re.findall(r"^│ (\S+)", listed, re.MULTILINE)) == sorted(below)
+        assert "<bool>" not in text
 
 
 def test_the_help_of_app_create_begins_with_the_usual_calls_and_has_its_options_in_groups(

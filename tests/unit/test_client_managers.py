@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from cobblestone.client.remote.gui_rpc_operations import Operations
 from cobblestone.client.remote.interfaces import GuiRpcServer
 from cobblestone.domain.computing import ComputingPreferences
 from cobblestone.policy.client.host.preferences import allowed_disk
-from cobblestone.wire.client.gui_rpc import GuiRpcCall
+from cobblestone.wire.client.gui_rpc import GuiRpcCall, GuiRpcConnection, GuiRpcReply
 from cobblestone.wire.text.tree import read_tree
 
 
@@ -59,6 +60,49 @@ def test_connections_that_say_nothing_give_way_to_a_manager(
                 assert await asyncio.to_thread(manager.ask, "<exchange_versions/>")
             for each in idle:
                 each.socket.close()
+        finally:
+            await server.close()
+
+    play(tmp_path, check)
+
+
+def test_a_request_is_read_beside_the_event_loop_and_others_have_their_turn_between_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[tuple[int, int]] = []
+    receive_data = GuiRpcConnection.receive_data
+
+    def noted(self: GuiRpcConnection, data: bytes) -> list[GuiRpcCall | GuiRpcReply]:
+        found = receive_data(self, data)
+        read.append((len(found), threading.get_ident()))
+        return found
+
+    monkeypatch.setattr(GuiRpcConnection, "receive_data", noted)
+
+    async def check(world: World) -> None:
+        server = GuiRpcServer(world.client.controls, port=0)
+        await server.start()
+        answered: list[str] = []
+        carry_out = server._operations.carry_out
+
+        def slowly(call: GuiRpcCall) -> str:
+            answered.append(call.operation)
+            return carry_out(call)
+
+        monkeypatch.setattr(server._operations, "carry_out", slowly)
+        try:
+            with await asyncio.to_thread(Peer, server.port) as manager:
+                content = f"<get_cc_status>{'<a/>' * 5000}</get_cc_status>"
+                assert "task_mode" in await asyncio.to_thread(manager.ask, content)
+                assert [ident != threading.get_ident() for n, ident in read if n] == [True]
+                answered.clear()
+                request = b"<boinc_gui_rpc_request><get_cc_status/></boinc_gui_rpc_request>\3"
+                manager.socket.sendall(request * 50)
+                turns = 0
+                while len(answered) < 50:
+                    await asyncio.sleep(0)
+                    turns += bool(answered)
+                assert turns >= 40
         finally:
             await server.close()
 

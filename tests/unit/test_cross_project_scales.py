@@ -19,7 +19,9 @@ from cobblestone.policy.credit.cross_project import (
     capped_weights,
     project_opinions,
     publish,
+    weighted_median,
 )
+from cobblestone.policy.credit.rac import LARGEST
 from cobblestone.policy.credit.scales import VersionRecord
 
 NOW = 1_800_000_000.0
@@ -141,6 +143,19 @@ def test_the_last_word_of_a_silent_project_fades_and_ends() -> None:
 def test_a_clock_that_went_back_does_not_raise_a_weight() -> None:
     project = ProjectScales(versions=(version(0.1),))
     assert project_opinions(project, age=-1e9) == project_opinions(project)
+
+
+def test_no_weight_is_larger_than_any_real_one() -> None:
+    huge = [version(0.1, 1e308), version(0.1, 1e308, "opencl"), version(0.1, 1e308)]
+    assert project_opinions(ProjectScales(versions=tuple(huge)))["cuda"].weight == 2 * LARGEST
+    (_, found) = publish([collected(*huge)] * 3, now=NOW).scales
+    assert found.expavg_credit == LARGEST
+
+
+def test_where_half_of_the_weight_ends_between_two_the_median_does_too() -> None:
+    shares = (0.1, 0.2, 0.3)  # of which two come to a little more than the third
+    found = weighted_median([Opinion(scale, share) for scale, share in zip((1, 4, 9), shares, strict=True)])
+    assert found == pytest.approx(6.0)
 
 
 def test_equal_opinions_are_published_as_they_are() -> None:

@@ -16,6 +16,7 @@ from tests.helpers.command_line import run_here
 from tests.helpers.daemon_in_test import said
 
 from cobblestone.client.daemon.daemon import Client
+from cobblestone.client.records import decisions
 from cobblestone.client.records.decisions import CoreDriver
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops import policies
@@ -27,10 +28,11 @@ ROOT = Path(__file__).parents[2]
 SECTION = (ROOT / "docs/client-core.md").read_text().split("## Write your own policy")[1]
 EXAMPLE = re.findall(r"```python\n# shortest.py\n(.*?)```", SECTION, re.DOTALL)[0]
 BROKEN = """
+import time
 from cobblestone.policy.client.recent.policy import Recent
 
 class Broken(Recent):
-    def {method}(self, *args):
+    def {method}(self, *args, **named):
         {line}
 
 class Other: pass
@@ -57,6 +59,12 @@ def same_paths(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     policies._installed.cache_clear()
     yield
     policies._installed.cache_clear()
+
+
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give own policies one second for a decision."""
+    assert policies.watched.__kwdefaults__
+    monkeypatch.setitem(policies.watched.__kwdefaults__, "seconds", 1.0)
 
 
 @pytest.fixture
@@ -188,17 +196,20 @@ def test_what_is_wrong_with_an_own_policy_is_said_before_the_work(tmp_path: Path
 @pytest.mark.parametrize(
     ("method", "line", "words"),
     [
-        ("schedule", "return 1 / 0", r"ZeroDivisionError: .*broken.py, line 6, in schedule"),
-        ("schedule", "raise SystemExit(1)", r"SystemExit: 1 .*broken.py, line 6, in schedule"),
+        ("schedule", "return 1 / 0", r"ZeroDivisionError: .*broken.py, line 7, in schedule"),
+        ("schedule", "raise SystemExit(1)", r"SystemExit: 1 .*broken.py, line 7, in schedule"),
         ("schedule", "return [None]", r"'NoneType' object has no attribute"),
         ("schedule", "return list(self.state.jobs) * 2", r"the policy .* failed: "),
         ("next_wake", "return 1 / 0", r"in next_wake"),
         ("before", "self.memory.lock = object()", r"failed: "),
+        ("schedule", "while True: pass", r"it has not returned for 1 s .*broken.py, line 7, in schedule"),
+        ("before", "time.sleep(1e9)", r"it has not returned for 1 s .*broken.py, line 7, in before"),
     ],
 )
 def test_a_client_whose_own_policy_fails_goes_on_with_the_usual_one_and_loses_nothing(
-    tmp_path: Path, method: str, line: str, words: str
+    tmp_path: Path, method: str, line: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    hurry(monkeypatch)
     (tmp_path / "broken.py").write_text(EXAMPLE.replace("Shortest", "Broken"))
     name = full_name(f"{tmp_path}/broken.py:Broken")
     attach(tmp_path, name)
@@ -260,5 +271,50 @@ def test_the_simulator_stops_and_says_where_an_own_policy_fails(tmp_path: Path) 
     done = simulated(tmp_path, broken(tmp_path))
     assert done.returncode == 2
     assert re.search(
-        r"^error: the policy .*ZeroDivisionError.*broken.py, line 6, in schedule\)$", done.stderr
+        r"^error: the policy .*ZeroDivisionError.*broken.py, line 7, in schedule\)$", done.stderr
     )
+
+
+@pytest.mark.parametrize("line", ["while True: pass", "time.sleep(1e9)"])
+def test_a_method_that_never_returns_is_named_and_ends_a_simulation_or_a_replay(
+    tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurry(monkeypatch)
+    own = broken(tmp_path, "before", line)
+    (log := tmp_path / "log.jsonl").write_text(
+        '{"event": "HostOn", "now": 0}\n{"event": "TimePassed", "now": 60}\n'
+    )
+    (tmp_path / "host.toml").write_text(SCENARIO)
+    one = ["simulate", str(tmp_path / "host.toml"), "--policy", own]
+    for command in (one, [*one, "--hosts", "3"], ["client", "replay", str(log), "--policy", own]):
+        done = run_here(*command, check=False)
+        assert done.returncode in (1, 2)
+        assert re.search(
+            r"rror: the policy .*it has not returned for 1 s .*broken.py, line 7, in before\)$",
+            done.stderr.strip(),
+        ), done.stderr
+
+
+@pytest.mark.parametrize("text", ["while True: pass\n", "import time\ntime.sleep(1e9)\n"])
+def test_a_file_that_never_ends_is_said_before_the_work(
+    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurry(monkeypatch)
+    (tmp_path / "endless.py").write_text(text)
+    with pytest.raises(ConfigError, match=r"not returned for 1 s .*endless.py, line \d, in <module>"):
+        read_choice(f"{tmp_path}/endless.py:Name")
+
+
+def test_a_client_begins_with_the_usual_policy_where_its_own_never_gets_ready(
+    tmp_path: Path, example: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attach(tmp_path, example)
+    play(tmp_path, lambda world: world.client.decisions.store())
+    (tmp_path / "shortest.py").write_text("while True: pass\n")
+    monkeypatch.setattr(decisions, "START_SECONDS", 1.0)
+
+    def check(world: World) -> None:
+        assert "it has not returned for 1 s" in said(world.client)
+        assert world.client.decisions.policy.startswith("recent")
+
+    play(tmp_path, check)

@@ -120,6 +120,23 @@ def test_a_dry_project_is_kept_and_another_one_is_added():
     assert said == ["share", "dry"]
 
 
+def test_a_computer_gets_ten_projects_at_most_however_dry_they_are():
+    dry = [project(number, work=float(number), dryness={"CPU": 1.0}) for number in range(1, 31)]
+    assert chosen(*dry) == list(range(1, 11))
+
+
+@pytest.mark.parametrize(("dryness", "covered"), [(-5.0, 1.0), (7.0, 0.0)])
+def test_a_project_covers_a_device_once_or_not_at_all_whatever_its_record_says(
+    dryness: float, covered: float
+):
+    selection = select_projects([project(1, dryness={"CPU": dryness})], NO_WISH, HERE)
+    assert selection.chosen[0].covers == {"CPU": covered}
+
+
+def test_a_share_of_nothing_comes_last():
+    assert chosen(project(1, work=1.0, share=0.0), project(2, work=1000.0)) == [2, 1]
+
+
 def test_what_this_computer_just_asked_in_vain_covers_nothing():
     asked = replace(HERE, in_vain=frozenset({(1, "CPU")}))
     assert chosen(project(1), project(2, work=5.0), project(3, work=6.0), computer=asked) == [1, 2, 3]

@@ -1,8 +1,9 @@
-"""For every reason a situation in which it is given, and what it says there to the volunteer and to the job's scientist."""
+"""For every reason a situation in which it is given, and what it says there to volunteer, scientist and operator."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from cobblestone.domain.apps import ANY_PLATFORM, BROWSER_PLATFORM, AppDispatch,
 from cobblestone.domain.hosts import Coprocessor
 from cobblestone.domain.values import AppId, AppVersionId, HostId, WorkunitId
 from cobblestone.domain.work import HomogeneousRedundancy, JobLimits, ReplicationRules
+from cobblestone.ops.settings import SchedulerSection
 from cobblestone.policy.dispatch import status
 from cobblestone.policy.dispatch.catalogue import Catalogue, DispatchDecision
 from cobblestone.policy.dispatch.deadline_check import BookedJob
@@ -376,6 +378,7 @@ def table() -> str:
             f"{name} ({code})",
             f"    volunteer: {given[code].text()}",
             f"    scientist: {status.for_submitter(given[code])}",
+            f"    operator: {status.for_operator(code)}",
         ]
     return "\n".join(lines) + "\n"
 
@@ -389,12 +392,28 @@ def test_each_reason_says_what_is_true_in_its_situation():
     assert table() == TABLE.read_text()
 
 
-def test_a_command_lists_them_for_both_readers(capsys: pytest.CaptureFixture[str]):
+def test_what_decides_for_the_operator_is_a_setting_a_file_or_a_command_that_there_is(
+    capsys: pytest.CaptureFixture[str],
+):
+    for words in status.DECIDED_BY.values():
+        for name in re.findall(r"scheduler\.(\w+)", words):
+            assert name in SchedulerSection.model_fields
+        for command in re.findall(r"cobblestone ((?:[a-z]+ ?)+)", words):
+            assert run_command([*command.split(), "--help"]) == 0, command
+            assert all(
+                option in capsys.readouterr().out for option in re.findall(r"dispatch (--[a-z-]+)", words)
+            )
+    assert status.DECIDED_BY.keys() < set(Code)
+
+
+def test_a_command_lists_them_for_all_readers(capsys: pytest.CaptureFixture[str]):
     assert run_command(["explain", "reasons", "--json"]) == 0
     listed = {each["code"]: each for each in json.loads(capsys.readouterr().out)}
     assert listed.keys() == set(map(str, Code))
     assert listed["disk"]["scientist"] == status.SENTENCES[Code.DISK]
     assert "{need_gb} GB" in listed["disk"]["volunteer"]
+    assert listed["disk"]["operator"] == "no setting of the project"
+    assert listed["held_limit_of_new_host"]["operator"].startswith("scheduler.")
 
 
 if __name__ == "__main__":

@@ -121,6 +121,12 @@ def test_a_bad_creation_is_refused_with_its_number(query: str, error: WebRpcErro
     assert caught.value.error is error
 
 
+@pytest.mark.parametrize("query", ["%" * 8000, "email_addr=" + "%%%a" * 2000])
+def test_a_query_of_broken_percent_signs_is_not_decoded(query: str):
+    with pytest.raises(WebRpcFailure, match="not encoded"):
+        parse_lookup_account(query)
+
+
 @pytest.mark.parametrize(
     "address", ["a@b.org", "o'brien@b.org", "first.last+tag@sub.example.co.uk", "ü@exämple.org"]
 )

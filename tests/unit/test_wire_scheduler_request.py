@@ -153,6 +153,7 @@ def test_the_message_of_a_download_error_names_the_file():
         ("1024\r\nab\r\n.", "1024\nab\n."),
         ("", ""),
         ("1024\nax\x00\n.", "1024\na??\n."),
+        ("1" * 5000, "1" * 4096),
     ],
 )
 def test_the_key_that_the_client_holds_is_read_without_white_space_at_its_ends(sent: str, read: str):
@@ -380,6 +381,11 @@ def test_a_number_that_makes_no_sense_becomes_its_default(text: str):
 @pytest.mark.parametrize("text", ["nan", "1e304", "-5", "2147483648", "x"])
 def test_a_whole_number_that_makes_no_sense_becomes_its_default(text: str):
     assert parse_scheduler_request(with_text("p_ncpus", text)).host_info.p_ncpus == 1
+
+
+def test_a_time_beyond_all_calendars_is_none():
+    body = minimal(reported(rest="<final_elapsed_time>1e12</final_elapsed_time>\n"))
+    assert parse_scheduler_request(body).results[0].final_elapsed_time == 0.0
 
 
 def test_a_fraction_above_one_is_not_believed():

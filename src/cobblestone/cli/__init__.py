@@ -38,10 +38,7 @@ COMMANDS = {
     "team": ("project.people", "Teams of users."),
     "news": ("project.people", "News for volunteers."),
     "credit": ("project.credit", "Explain, check and correct credit."),
-    "creditbench": (
-        "project.creditbench",
-        "Measure credit systems: what they pay honest computers, and what attackers gain.",
-    ),
+    "creditbench": ("lab.creditbench", "Measure what credit systems pay, and what attackers gain."),
     "scales": ("services.scales", "Credit scales of GPU versions across projects."),
     "statistics": ("services.statistics", "A site with the statistics of many projects."),
     "manager": ("services.account_manager", "An account manager: one account for all projects."),
@@ -80,7 +77,6 @@ def build(only: str | None = None) -> Commands:
     from cobblestone.cli.options import Commands
 
     root = Commands(
-        no_args_is_help=True,
         add_completion=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

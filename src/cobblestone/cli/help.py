@@ -1,4 +1,4 @@
-"""The help of a command: usage, what it does, and its options in panels, with whole names at any width."""
+"""The help of a command or group: usage, what it does, and panels of commands and options, with whole names at any width."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Rows = list[tuple[str, str]]
-"""Options with their values, and what each does."""
-ARGUMENTS, OPTIONS = "Arguments", "Options"
+"""Commands, or options with their values, and what each does."""
+ARGUMENTS, COMMANDS, OPTIONS = "Arguments", "Commands", "Options"
 _KINDS = re.compile(r"<(?:list\[)?(str|int|float)[^>]*>")
 _NAMES_WIDTH = 27
 _WIDEST = 110
@@ -30,7 +30,9 @@ def show(usage: str, text: str, panels: Mapping[str, Rows]) -> None:
     out.print(Padding(Text(paragraphs), (0, 1, 1, 1)))
     for title, rows in panels.items():
         table = Table.grid(padding=(0, 2), expand=True)
-        table.add_column(style="cyan", width=_NAMES_WIDTH, overflow="fold")
+        # Options stand below those of other panels; commands leave the room to their texts.
+        width = max(len(name) for name, _ in rows) if rows and title == COMMANDS else _NAMES_WIDTH
+        table.add_column(style="cyan", width=width, overflow="fold")
         table.add_column(ratio=1)
         for names, what in rows:
             table.add_row(Text(_KINDS.sub(_value, names)), Text(what))

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
-from typer.core import TyperArgument, TyperCommand
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
-from cobblestone.cli.help import ARGUMENTS, OPTIONS, Rows, show
+from cobblestone.cli.help import ARGUMENTS, COMMANDS, OPTIONS, Rows, show
 from cobblestone.cli.output import Output
 
 if TYPE_CHECKING:
@@ -124,20 +124,44 @@ class Command(TyperCommand):
     """A command that shows its help as all do."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # Any: those of Typer's own copy of Click
-        """Print the help; the panels of groups come before the common options."""
-        panels: dict[str, Rows] = {ARGUMENTS: [], "": []}
-        for each in self.get_params(ctx):
-            if isinstance(each, TyperArgument):
-                panels[ARGUMENTS].append((each.display_name_raw, each.help or ""))
-            elif record := each.get_help_record(ctx):
-                panels.setdefault(getattr(each, "rich_help_panel", None) or "", []).append(record)
-        panels[OPTIONS] = panels.pop("")
-        usage = re.sub(r"[{}]", "", " ".join(self.collect_usage_pieces(ctx)))
-        show(f"{ctx.command_path} {usage}", self.help or "", panels)
+        """Print the help."""
+        _show_help(self, ctx)
+
+
+class Group(TyperGroup):
+    """A group of commands that shows its help in the same way."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        _show_help(self, ctx)
+
+
+def _show_help(command: TyperCommand | TyperGroup, ctx: Any) -> None:
+    """Print the help of a command or group; the panels of groups of options come before the common options."""
+    panels: dict[str, Rows] = {ARGUMENTS: [], COMMANDS: [], "": []}
+    if isinstance(command, TyperGroup):
+        panels[COMMANDS] = [(name, _first_words(each.help)) for name, each in command.commands.items()]
+    for each in command.get_params(ctx):
+        if isinstance(each, TyperArgument):
+            panels[ARGUMENTS].append((each.display_name_raw, each.help or ""))
+        elif record := each.get_help_record(ctx):
+            panels.setdefault(getattr(each, "rich_help_panel", None) or "", []).append(record)
+    panels[OPTIONS] = panels.pop("")
+    usage = re.sub(r"[{}]", "", " ".join(command.collect_usage_pieces(ctx)))
+    show(f"{ctx.command_path} {usage}", command.help or "", panels)
+
+
+def _first_words(text: str | None) -> str:
+    """Return the first paragraph of a help text, on one line."""
+    return " ".join((text or "").partition("\n\n")[0].split())
 
 
 class Commands(typer.Typer):
     """Commands whose parameters can be groups of options."""
+
+    def __init__(self, **options: Any) -> None:
+        """Make a group; called without a command, it shows its help."""
+        super().__init__(cls=Group, no_args_is_help=True, **options)
 
     def command(self, *args: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Add a command; the values are those of Typer, which knows their types."""

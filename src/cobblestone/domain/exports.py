@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cobblestone.domain.hosts import Coprocessor
+from cobblestone.domain.people import TeamType
 from cobblestone.domain.statistics import CreditStatement
 from cobblestone.domain.values import HostId, TeamId, UserId, value
 
@@ -128,7 +129,9 @@ class ExportedTeam:
     create_time: float
     founder_id: UserId | None = None
     founder_name: str = ""
+    type: int = TeamType.CLUB
     url: str = ""
+    name_html: str = ""
     description: str = ""
     country: str = ""
 

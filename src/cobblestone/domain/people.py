@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 from cobblestone.domain.statistics import CreditStatement
 from cobblestone.domain.values import AppId, TeamId, UserId, value
@@ -60,6 +60,18 @@ class ProjectPreferences:
     resource_share: float = 100.0  #: for the client, against other projects
 
 
+class TeamType(IntEnum):
+    """Types of teams, with the family's numbers."""
+
+    CLUB = 1  #: also what fits none of the others
+    COMPANY = 2
+    PRIMARY_SCHOOL = 3
+    SECONDARY_SCHOOL = 4
+    JUNIOR_COLLEGE = 5
+    UNIVERSITY = 6
+    GOVERNMENT = 7
+
+
 @value(kw_only=True)
 class Team:
     """A group of users whose credit is also counted together."""
@@ -68,6 +80,8 @@ class Team:
     name: str
     founder_id: UserId
     create_time: float = 0.0
+    type: TeamType = TeamType.CLUB
+    name_html: str = ""  #: the name as its founder wrote it for statistics sites: not safe to show as it is
     description: str = ""
     url: str = ""
     country: str = ""

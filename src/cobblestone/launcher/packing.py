@@ -34,7 +34,8 @@ NATIVE_FOLDER = Path(__file__).parent / "native"
 #: What programs in WebAssembly may include or import.
 GUEST_FOLDER = Path(__file__).parent / "guest"
 #: C files of the launcher, in the order in which they are compiled: the same order gives the same bytes.
-SOURCES = ("launcher.c", "engine.c", "files.c", "bundle.c", "posix.c", "windows.c")
+CHECKPOINT_INSTRUCTIONS = 50_000_000_000  #: 10 to 30 seconds
+SOURCES = ("launcher.c", "engine.c", "files.c", "kept.c", "bundle.c", "posix.c", "windows.c")
 HEADER = "launcher.h"
 
 #: Of bundles, too: the launcher knows one name, since under another one a job's input could come first.
@@ -86,15 +87,18 @@ def wasm_description(
     stdout: str = "",
     optional_outputs: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
+    checkpoint_instructions: int = CHECKPOINT_INSTRUCTIONS,
 ) -> bytes:
     """Return the content of the description, to be signed and sent with the app version.
 
+    ``checkpoint_instructions`` lie between two checkpoints, at least: the same for all, or counts would differ.
     ``module`` is the open name of the module; ``native_sha256`` are the SHA-256 of all files of native code that the launcher may
     load, of all platforms; ``files`` maps the open name of each of the app's own files to its content.
     Raises JobError for a placeholder that no job could fill.
     """
     lines = [f"library {LIBRARY_NAME}", f"module {_quoted(module)} {module_sha256}"]
     lines += [f"native {digest}" for digest in native_sha256]
+    lines += [f"checkpoint {checkpoint_instructions}"]
     variables = {**ENVIRONMENT, **(environment or {})}
     return _description(lines, words, files, stdout, optional_outputs, variables)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import re
 import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+import threading
+import traceback
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
@@ -20,6 +21,9 @@ from cobblestone.policy.client.core.protocol import POLICIES, Policy
 ENTRY_POINT_GROUP = "cobblestone.scheduling_policies"
 USUAL = "recent"
 """What decides where a volunteer's own policy cannot."""
+CALL_SECONDS = 5.0
+"""Seconds within which a policy of one's own must decide; the client does nothing else meanwhile."""
+T = TypeVar("T")
 _FILE = re.compile(r"(.+\.py):(\w+)")
 
 
@@ -45,22 +49,26 @@ def read_choice(text: str) -> PolicyChoice:
     except ConfigError:
         if not (name.endswith(".py") or file_of(name) or name in _installed()):
             raise
-    make_policy(name, random.Random(0))  # a trial: what is wrong is said before the work
+    try_policy(name)
     return _choice(name)
+
+
+def try_policy(name: str) -> None:
+    """Make a policy for a trial: what is wrong is said before the work.  Raises :class:`ConfigError`."""
+    watched(name, lambda: make_policy(name, random.Random(0)))
 
 
 def make_policy(name: str, rng: random.Random) -> Policy:
     """Return the policy of that name.  Raises :class:`ConfigError` if there is none, or it cannot be used."""
     if not is_own(name):
         return protocol.make_policy(name, rng)
-    with blamed_on(name):
-        made = _maker(name)(_choice(name), rng)
-        asked = [each for each in vars(Policy) if not each.startswith("_") and each != "memory"]
-        if lacking := [each for each in asked if not hasattr(made, each)]:
-            raise ConfigError(f"{name} is not a scheduling policy: it has no {', '.join(lacking)}")
-        if made.name != name:
-            raise ConfigError(f"{name}: its name is {made.name!r}; it must be str(choice)")
-        return made
+    made = _maker(name)(_choice(name), rng)
+    asked = [each for each in vars(Policy) if not each.startswith("_") and each != "memory"]
+    if lacking := [each for each in asked if not hasattr(made, each)]:
+        raise ConfigError(f"{name} is not a scheduling policy: it has no {', '.join(lacking)}")
+    if made.name != name:
+        raise ConfigError(f"{name}: its name is {made.name!r}; it must be str(choice)")
+    return made
 
 
 def file_of(name: str) -> Path | None:
@@ -116,24 +124,56 @@ def load_file(path: Path, changed_at: int) -> ModuleType:
     return module
 
 
-@contextmanager
-def blamed_on(name: str) -> Generator[None]:
-    """Raise :class:`ConfigError` with the place where the own policy of that name failed; other errors pass."""
-    try:
-        yield
-    except (Exception, SystemExit) as error:
-        if not is_own(name) or isinstance(error, ConfigError):
-            raise
-        raise ConfigError(fault(name, error)) from error
-
-
 def fault(name: str, error: BaseException) -> str:
     """Return where and how an own policy failed: the last line of its own file or package that was reached."""
     if isinstance(error, ConfigError):
         return str(error)
-    import traceback
+    return _failed(name, f"{type(error).__name__}: {error}", traceback.extract_tb(error.__traceback__))
 
-    frames = traceback.extract_tb(error.__traceback__)
+
+def _failed(name: str, how: str, frames: traceback.StackSummary) -> str:
     own = [each for each in frames if name.startswith(f"{each.filename}:")] or frames
     place = f"{own[-1].filename}, line {own[-1].lineno}, in {own[-1].name}"
-    return f"the policy {name} failed: {type(error).__name__}: {error} ({place})"
+    return f"the policy {name} failed: {how} ({place})"
+
+
+def watched(
+    name: str,
+    work: Callable[[], T],
+    *,
+    seconds: float = CALL_SECONDS,
+    beat: Callable[[], object] = lambda: None,
+) -> T:
+    """Return what ``work`` returns, which calls the policy of that name; one of one's own has a limit of time.
+
+    Such a policy runs in a thread, which is given up after ``seconds`` in which ``beat`` did not change.  Only a call into C that
+    does not release the interpreter cannot be given up.
+
+    Raises :class:`ConfigError` with the place where the policy failed, or where it is.
+    """
+    if not is_own(name):
+        return work()
+    from concurrent.futures import Future  # not at the start of every program
+
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # raised below
+            done.set_exception(error if isinstance(error, ConfigError) else ConfigError(fault(name, error)))
+
+    thread = threading.Thread(target=run, daemon=True)  # so that the program can end while it sleeps
+    thread.start()
+    last = object()
+    while thread.is_alive() and last != (last := beat()):
+        thread.join(seconds)
+    frame = sys._current_frames().get(thread.ident or 0)  # pyright: ignore[reportPrivateUsage]  # public, by its documentation
+    if frame is None or not thread.is_alive():
+        return done.result()
+    import ctypes
+
+    found = _failed(name, f"it has not returned for {seconds:g} s", traceback.extract_stack(frame))
+    end = ctypes.pythonapi.PyThreadState_SetAsyncExc  # of an endless loop; a sleeper goes on sleeping
+    end(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
+    raise ConfigError(found)

@@ -93,7 +93,7 @@ def contacted(
 ) -> StorageRecord:
     """Return the record after a contact at which the computer listed ``files``: more is claimed, or a question ran out."""
     nbytes = sum(file.nbytes for file in files)
-    seconds = min(max(0.0, now - record.seen), rules.longest_gap) if record.seen else 0.0
+    seconds = min(max(0.0, now - record.seen), rules.longest_gap)  # at the first contact of no bytes
     # A file that came or went in between is not counted for that time.
     claimed = record.claimed + min(record.nbytes, nbytes) * seconds
     record = changed(record, nbytes=nbytes, seen=now, claimed=claimed)

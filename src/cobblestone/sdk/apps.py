@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -126,60 +127,24 @@ class AppMethods:
             JobError: the command or a file is wrong, or the app is a native program.
             NotFoundError: there is no such app.
         """
-        from cobblestone.sdk.app_definition import AppSpec
-        from cobblestone.sdk.packing import app_package, new_app, wasm_package
-        from cobblestone.sdk.packing import bundle as bundles
+        from cobblestone.sdk.packing import new_app
 
         app = self.app(name)
-        if not app.command:
-            raise JobError(
-                f"{name} is a native program. Add versions with: cobblestone app version add {name}"
-            )
-        portable = any(wasm_package.runs_python(each) for each in app.versions)
-        if wasm is None and not portable and any(wasm_package.runs_modules(each) for each in app.versions):
-            raise JobError(
-                f"{name} runs a WebAssembly module. Also give the module of the new version: --wasm FILE"
-            )
-        if bundle is None and any(bundles.brings_python(each) for each in app.versions):
-            raise JobError(
-                f"{name} has a bundled Python. Also give the bundle of the new version: --bundle FILE"
-            )
-        if container is None and app_package.brings_container(app.versions):
-            raise JobError(
-                f"{name} runs in a container. Also give the container of the new version: --container FILE"
-            )
-        names = [spec.name for spec in app.outputs if not spec.optional] if outputs is None else outputs
-        optional = [spec.name for spec in app.outputs if spec.optional and spec.name not in names]
-        in_use_there = browsers or wasm_package.in_browsers(app.versions)
-        new_app.check_browsers(in_use_there, app.rules.min_quorum, app.comparison.kind, bundle)
-        package = new_app.command(
-            AppSpec(
-                name=name,
-                command=new_app.python_words(app.command, portable) if command is None else command,
-                files=files,
-                outputs=names,
-                optional_outputs=optional,
-                stdout=app.stdout if stdout is None else stdout,
-                wasm=wasm,
-                portable=portable,
-                requirements=requirements,
-                bundle=bundle,
-                bundle_python=bundle_python,
-                container=container,
-                in_browsers=in_use_there,
-                installed=installed,
-                platforms=platforms,
-                plan_class=plan_class,
-            )
+        kept = new_app.kept(app, command=command, outputs=outputs, stdout=stdout)
+        spec = dataclasses.replace(
+            kept,
+            files=files,
+            wasm=wasm,
+            requirements=requirements,
+            bundle=bundle,
+            bundle_python=bundle_python,
+            container=container,
+            in_browsers=browsers or kept.in_browsers,
+            installed=installed,
+            platforms=platforms,
+            plan_class=plan_class,
         )
-        version = new_app.version(self.connection, package)
-        largest = max(spec.max_nbytes for spec in app.outputs)
-        changes = schema.AppChanges(
-            command=list(package.words),
-            stdout=package.stdout,
-            outputs=package.output_bodies(max_nbytes=largest, gzip=any(spec.gzip for spec in app.outputs)),
-        )
-        body = replace(version, app_changes=changes, rollout=list(rollout))
+        body = replace(new_app.next_version(self.connection, app, spec), rollout=list(rollout))
         return self.connection.call(endpoints.ADD_VERSION, name, body=body)
 
     def add_native_version(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from typing import Any
 
 import pytest
@@ -116,6 +118,20 @@ def test_a_body_that_is_too_large_is_not_read(api: ApiClient):
     problem = api.problem(413, "POST", "/news", {"title": "t", "text": "x" * 200_000})
     assert problem["code"] == "too_large"
     assert "100000" in problem["message"]
+
+
+@pytest.mark.parametrize("value", [b"{}", b"0", b'""', b"[ ]"])
+def test_a_body_of_millions_of_empty_values_is_refused_at_once(api: ApiClient, value: bytes):
+    body = b'{"app": "demo", "jobs": [' + b",".join([value] * (15_000_000 // (len(value) + 1))) + b"]}"
+    begin = time.process_time()
+    response = api.call("POST", "/batches", content=body)
+    assert (response.status_code, response.json()["error"]["code"]) == (413, "too_large")
+    assert time.process_time() - begin < 2  # decoding them would take 5 to 20 s
+
+
+def test_a_text_full_of_marks_is_one_value(api: ApiClient):
+    text = json.dumps({"app": "demo", "name": "{[," * 200_000})
+    assert api.call("POST", "/batches", content=text.encode()).json()["error"]["member"] == "name"
 
 
 def test_a_body_without_a_length_is_bounded_too(api: ApiClient):

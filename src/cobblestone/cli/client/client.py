@@ -386,7 +386,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "replay": replay,
 }
 
-client_commands = Commands(no_args_is_help=True, help="Compute for projects on this computer.")
+client_commands = Commands(help="Compute for projects on this computer.")
 _everything = {"allow_extra_args": True, "ignore_unknown_options": True}  # it parses its arguments itself
 client_commands.command("run", help=SUMMARY, context_settings=_everything, add_help_option=False)(run)
 for _name, _function in _COMMANDS.items():

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.progress import TaskID
 
-from cobblestone.cli.lab.sweeps import Scheduler, Workers
+from cobblestone.cli.lab.sweeping import Scheduler, Workers
 from cobblestone.cli.output import progress_bar
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.policies import read_choice

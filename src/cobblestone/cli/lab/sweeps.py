@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cobblestone.cli.lab.simulating import SUMMARY, main
-from cobblestone.cli.sweeping import Scheduler, Workers, sweeping
+from cobblestone.cli.lab.sweeping import Scheduler, Workers, sweeping
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.policies import read_choice
 from cobblestone.simulator.frontier import fresh as fresh_report

@@ -18,10 +18,9 @@ from cobblestone.cli.options import Commands, Common, OutputOptions, ProjectOpti
 from cobblestone.cli.output import size, when
 
 key_commands = Commands(
-    no_args_is_help=True,
     help="Code signing: clients run only files that are signed with the project's key. The private key can stay on"
     " another machine: create it there, give the public one to `project create --offline-key`, and bring files to sign"
-    " there with `manifest`, `sign`, `import`.",
+    " there with `manifest`, `sign`, `import`."
 )
 
 
@@ -167,7 +166,7 @@ def rotate(project: ProjectOption = None, out: OutputOptions = OutputOptions()) 
     )
 
 
-token_commands = Commands(no_args_is_help=True, help="Tokens for programs that use the project from outside.")
+token_commands = Commands(help="Tokens for programs that use the project from outside.")
 
 
 class TokenScope(StrEnum):

@@ -12,7 +12,7 @@ from cobblestone.cli.output import when
 if TYPE_CHECKING:
     from cobblestone.api_schema.operation import CreditExplanation, LedgerAudit, LedgerEntry
 
-credit_commands = Commands(no_args_is_help=True, help="Explain, check and correct credit.")
+credit_commands = Commands(help="Explain, check and correct credit.")
 
 ResultArgument = Annotated[str, typer.Argument(metavar="RESULT", help="ID or name of a result.")]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cobblestone.api_schema.operation import HostDetails, HostExplanation, VersionStatus
 
 
-explain_commands = Commands(no_args_is_help=True, help="Explain why something happens or does not happen.")
+explain_commands = Commands(help="Explain why something happens or does not happen.")
 
 ExplainedHostArgument = Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of a computer.")]
 
@@ -29,6 +29,8 @@ def host(host_id: ExplainedHostArgument, common: Common) -> None:
 
 def host_lines(found: HostExplanation) -> list[str]:
     """Return the lines about what a computer would get, and why not more."""
+    from cobblestone.policy.dispatch.status import for_operator
+
     held = f"holds {found.in_progress} tasks."
     lines = [
         f"Host {found.id} {found.name} of user {found.user}; last contact {when(found.last_contact)}; {held}"
@@ -38,7 +40,7 @@ def host_lines(found: HostExplanation) -> list[str]:
         lines.append(f"If it asked for work now, it would get tasks, first {found.would_get}.")
     else:
         lines.append("If it asked for work now, it would get no tasks:")
-        lines += [f"  - {each.text}" for each in found.reasons]
+        lines += [f"  - {each.text} (Decided by: {for_operator(each.code)}.)" for each in found.reasons]
     return [*lines, *map(_version_line, found.versions)]
 
 
@@ -88,19 +90,24 @@ def result(
 
 @explain_commands.command("reasons")
 def reasons(common: Common) -> None:
-    """Show every reason for few or no tasks: what the volunteer reads, and who submitted the job."""
+    """Show every reason for few or no tasks: what the volunteer reads, what the scientist reads, and what decides it."""
     from cobblestone.policy.dispatch.explain import EXPLANATIONS
-    from cobblestone.policy.dispatch.status import SENTENCES
+    from cobblestone.policy.dispatch.status import SENTENCES, for_operator
 
     found = [
-        {"code": code.value, "volunteer": each.sentence, "scientist": SENTENCES[code]}
+        {
+            "code": code.value,
+            "volunteer": each.sentence,
+            "scientist": SENTENCES[code],
+            "operator": for_operator(code),
+        }
         for code, each in EXPLANATIONS.items()
     ]
-    lines = [f"{each['code']}\n  {each['volunteer']}\n  {each['scientist']}" for each in found]
+    lines = ["\n  ".join(each.values()) for each in found]
     common.out.show(found, lines=lines, essential=[each["code"] for each in found])
 
 
-host_commands = Commands(no_args_is_help=True, help="Computers of volunteers.")
+host_commands = Commands(help="Computers of volunteers.")
 HostArgument = Annotated[
     int,
     typer.Argument(metavar="ID", min=1, help="Number of the host; see `host list` and `cobblestone find`."),

@@ -32,7 +32,7 @@ def set_blocked(common: Common, noun: str, number: int, reason: str | None) -> N
     common.out.show(done, lines=[f"{noun.title()} {number} {done.text}."], essential=[number])
 
 
-user_commands = Commands(no_args_is_help=True, help="Accounts of volunteers.")
+user_commands = Commands(help="Accounts of volunteers.")
 UserArgument = Annotated[
     int,
     typer.Argument(metavar="ID", min=1, help="Number of the user; see `user list` and `cobblestone find`."),
@@ -200,7 +200,7 @@ def delete(
     common.out.show(done, lines=[f"User {user_id} {done.text}."], essential=[user_id])
 
 
-team_commands = Commands(no_args_is_help=True, help="Teams of users.")
+team_commands = Commands(help="Teams of users.")
 UserIdArgument = Annotated[int, typer.Argument(metavar="USERID", help="See `user list`.")]
 
 
@@ -238,7 +238,7 @@ def list_teams(common: Common) -> None:
     )
 
 
-news_commands = Commands(no_args_is_help=True, help="News for volunteers.")
+news_commands = Commands(help="News for volunteers.")
 NewsArgument = Annotated[
     int, typer.Argument(metavar="ID", min=1, help="Number of the news item; see `news list`.")
 ]

@@ -15,7 +15,7 @@ from cobblestone.domain.errors import StoreError
 
 NOTHING_YET = "The archive is empty: finished jobs are moved there after files.purge_after."
 
-archive_commands = Commands(no_args_is_help=True, help="Finished jobs that were moved out of the database.")
+archive_commands = Commands(help="Finished jobs that were moved out of the database.")
 
 
 @archive_commands.callback()

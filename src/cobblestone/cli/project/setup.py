@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from cobblestone.server.operation.create_project import CreatedProject
 
 
-project_commands = Commands(
-    no_args_is_help=True, help="Create a project, move it to PostgreSQL, write files for systemd."
-)
+project_commands = Commands(help="Create a project, move it to PostgreSQL, write files for systemd.")
 
 
 @project_commands.command("create")
@@ -234,7 +232,7 @@ def units(
     )
 
 
-config_commands = Commands(no_args_is_help=True, help="Settings.")
+config_commands = Commands(help="Settings.")
 
 
 @config_commands.command("show")

@@ -16,9 +16,7 @@ from cobblestone.cli.services.account_manager_upkeep import FolderArgument
 if TYPE_CHECKING:
     from cobblestone.account_manager.model import ManagedProject
 
-manager_commands = Commands(
-    no_args_is_help=True, help="One account for all projects: an account manager for volunteers."
-)
+manager_commands = Commands(help="One account for all projects: an account manager for volunteers.")
 
 WhichArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Its number or address.")]
 ShareOption = Annotated[

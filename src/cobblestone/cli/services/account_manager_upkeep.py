@@ -104,7 +104,7 @@ def doctor(
         )
 
 
-token_commands = Commands(no_args_is_help=True, help="Tokens for your programs that use the API.")
+token_commands = Commands(help="Tokens for your programs that use the API.")
 
 
 class ManagerTokenScope(StrEnum):

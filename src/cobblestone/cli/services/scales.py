@@ -9,7 +9,7 @@ import typer
 
 from cobblestone.cli.options import Commands, Common
 
-scales_commands = Commands(no_args_is_help=True, help="Credit scales of GPU versions across projects.")
+scales_commands = Commands(help="Credit scales of GPU versions across projects.")
 
 
 @scales_commands.command("serve")

@@ -14,7 +14,7 @@ from cobblestone.cli.project import upkeep
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.exports import KeysInBackup
 
-statistics_commands = Commands(no_args_is_help=True, help="A site with the statistics of many projects.")
+statistics_commands = Commands(help="A site with the statistics of many projects.")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The site's folder.")]
 

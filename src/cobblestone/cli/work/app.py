@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from cobblestone.api_schema.apps import App, DeadlineProposal, Version
 
-app_commands = Commands(no_args_is_help=True, help="Apps: what your jobs run.")
+app_commands = Commands(help="Apps: what your jobs run.")
 app_commands.add_typer(version.commands, name="version")
 app_commands.command("try")(try_app)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EXIT_JOBS_FAILED = 3
 
-batch_commands = Commands(no_args_is_help=True, help="Batches: submitted jobs and their answers.")
+batch_commands = Commands(help="Batches: submitted jobs and their answers.")
 BatchArgument = Annotated[
     int, typer.Argument(metavar="ID", help="Number of the batch.", autocompletion=batch_ids)
 ]

@@ -16,7 +16,7 @@ from cobblestone.domain.apps import PLATFORMS
 if TYPE_CHECKING:
     from cobblestone.api_schema.apps import Version
 
-commands = Commands(no_args_is_help=True, help="Versions of an app, one for each platform and plan class.")
+commands = Commands(help="Versions of an app, one for each platform and plan class.")
 
 
 def unsigned_lines(added: Version) -> list[str]:

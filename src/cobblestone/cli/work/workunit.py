@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cobblestone.api_schema.batches import Task, WorkunitDetails
 
 
-workunit_commands = Commands(no_args_is_help=True, help="Single workunits.")
+workunit_commands = Commands(help="Single workunits.")
 WorkunitArgument = Annotated[
     int,
     typer.Argument(
@@ -155,7 +155,7 @@ def retry(workunit_id: WorkunitArgument, common: Common) -> None:
     common.out.show(done, lines=[line], essential=[done.new_batch or workunit_id])
 
 
-trickle_commands = Commands(no_args_is_help=True, help="Messages of running jobs, in both directions.")
+trickle_commands = Commands(help="Messages of running jobs, in both directions.")
 
 
 @trickle_commands.command("list")

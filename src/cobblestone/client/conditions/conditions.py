@@ -40,6 +40,7 @@ from cobblestone.client.sandbox.sandbox import Sandbox, SandboxChoice, detect_sa
 from cobblestone.domain.computing import ClientConfig, ComputingPreferences
 from cobblestone.domain.computing import Mode as ModeNumber
 from cobblestone.domain.values import changed
+from cobblestone.ops.aside import read_aside
 from cobblestone.ops.environment import environment_without_proxies
 from cobblestone.ops.files import write_durably
 from cobblestone.policy.client.core.values import (
@@ -328,14 +329,14 @@ class Conditions:
         """Allow the network for a while, regardless of preferences."""
         self._network_open_until = self._clock() + seconds
 
-    def take_preferences(
+    async def take_preferences(
         self, text: str, project: ProjectRecord | None, *, manager: str = "", always: bool = False
     ) -> None:
         """Consider preferences from a project or account manager: the newest win, a dynamic manager's always."""
         if not text:
             return
-        known = parse_global_preferences(self._stored_preferences()).mod_time
-        new = parse_global_preferences(text).mod_time
+        known = (await read_aside(parse_global_preferences, self._stored_preferences())).mod_time
+        new = (await read_aside(parse_global_preferences, text)).mod_time
         dynamic = self._state.notes.manager is not None and self._state.notes.manager.dynamic
         if (always and manager) or (new > known and not dynamic):
             write_durably(self._folders.root / PREFERENCES, f"{text.strip()}\n".encode())

@@ -38,7 +38,7 @@ from cobblestone.client.tasks.runner import Runner
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.domain.values import form_of
 from cobblestone.ops.environment import notify
-from cobblestone.ops.policies import full_name, make_policy
+from cobblestone.ops.policies import full_name, try_policy
 from cobblestone.policy.client.core.events import (
     ContactProject,
     DevicesChanged,
@@ -88,7 +88,7 @@ class Client:
     ) -> None:
         if policy:
             policy = full_name(policy)
-            make_policy(policy, random.Random(0))  # what is wrong is said before anything is kept
+            try_policy(policy)
         self.folders = DataFolder(root)
         self.clock = clock
         self.rng = random.Random(seed)

@@ -316,7 +316,7 @@ class Contacts:
             )
         )
         loop.drain()
-        ports.conditions.take_preferences(taken.preferences, project)
+        await ports.conditions.take_preferences(taken.preferences, project)
         if taken.moved_to:
             loop.background(self._move(project, taken.moved_to))  # the next contact does not wait for it
         self.write_account(project)

@@ -23,7 +23,7 @@ import msgspec
 
 from cobblestone.client.records.state import ClientDatabase
 from cobblestone.domain.errors import CobblestoneError, ConfigError
-from cobblestone.ops.policies import USUAL, fault, is_own, make_policy
+from cobblestone.ops.policies import USUAL, fault, is_own, make_policy, watched
 from cobblestone.policy.client.core.events import (
     Event,
     Instruction,
@@ -134,6 +134,8 @@ def _ring(core: ClientCore, until: float) -> Iterator[Round]:
     raise ConfigError(f"the alarm has rung {MOST_ALARMS} times since the previous line; add lines in between")
 
 
+START_SECONDS = 30.0
+"""Seconds within which a volunteer's own policy must be ready: the events since the last snapshot are replayed to it."""
 SNAPSHOT_AFTER = 1000
 """Events after which the core's state is stored again."""
 _DELIMITER = "|"
@@ -164,7 +166,7 @@ class CoreDriver:
         self._sound = b""  #: the core before the next round, where the policy is the volunteer's own
         self.fault = ""  #: why the volunteer's own policy does not decide
         try:
-            self._begin(policy, seed)
+            watched(policy, lambda: self._begin(policy, seed), seconds=START_SECONDS)
         except (Exception, SystemExit) as error:
             if not is_own(policy):
                 raise
@@ -188,6 +190,7 @@ class CoreDriver:
             self.core = fresh_core(policy, seed=seed)
             self._state.clear_events()
             self._state.keep("seed", seed)
+        self.policy = self.core.policy.name
         if is_own(policy):
             self.core.validate = True
             self._sound = msgspec.json.encode(self.core.snapshot())
@@ -229,20 +232,28 @@ class CoreDriver:
         """Return a decision.  Where the volunteer's own policy fails, the usual one takes its place, before the round began."""
         if not self._sound:
             return decide(self.core)
-        policy = self.core.policy.name
+        core = self.core
+
+        def by_own_policy() -> tuple[T, bytes]:
+            return decide(core), msgspec.json.encode(core.snapshot())
+
         try:
-            decision = decide(self.core)
-            self._sound = msgspec.json.encode(self.core.snapshot())
+            decision, self._sound = watched(self.policy, by_own_policy)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # told by the loop; the client goes on
-            self.fault = fault(policy, error)
+            self.fault = fault(self.policy, error)
             self.core, self._sound = self._core_of(msgspec.json.decode(self._sound), USUAL), b""
+            self.policy = self.core.policy.name
             self.store()  # the log goes on from here
             return decide(self.core)
         return decision
 
+    def snapshot(self) -> bytes:
+        """Return everything that the core knows, as JSON."""
+        return self._sound or msgspec.json.encode(self.core.snapshot())
+
     def store(self) -> None:
         """Store the core's whole state with the next flush."""
-        self._state.keep_core({"seed": self._seed, "core": self.core.snapshot()})
+        self._state.keep_core({"seed": self._seed, "core": msgspec.json.decode(self.snapshot())})
         self._state.trim_events()
         self._untold = 0
 

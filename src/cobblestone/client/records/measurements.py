@@ -24,7 +24,7 @@ import msgspec
 from cobblestone.client.records.app_versions import version_in_force
 from cobblestone.client.records.decisions import CoreDriver
 from cobblestone.client.records.state import ClientDatabase
-from cobblestone.ops.policies import is_own, make_policy
+from cobblestone.ops.policies import is_own, make_policy, watched
 from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.state import CoreState
 from cobblestone.policy.client.core.values import HostTimes
@@ -186,6 +186,8 @@ KEPT = 7 * 86400.0
 HORIZON = 24 * 3600.0
 STEPS = 60_000
 """Steps of a forecast, for all jobs together: with many jobs it does not lead as far."""
+FORECAST_SECONDS = 30.0
+"""Seconds within which a volunteer's own policy must make a forecast."""
 FRESH = 30.0
 """Seconds for which a forecast is good."""
 
@@ -224,7 +226,7 @@ class RunTimeline:
         async with self._planning:
             if not 0 <= now - self._planned_at < FRESH:
                 self._planned_at = now
-                snapshot = msgspec.json.encode(decisions.core.snapshot())
+                snapshot = decisions.snapshot()
                 steps = max(1, STEPS // (30 + len(decisions.core.state.jobs)))
                 self._plan = await asyncio.to_thread(_play, snapshot, now, steps)
         return self._plan
@@ -232,9 +234,13 @@ class RunTimeline:
 
 def _play(snapshot: bytes, now: float, steps: int) -> list[PlannedRun]:
     plain = msgspec.json.decode(snapshot)
-    try:
+
+    def runs() -> list[PlannedRun]:
         core = ClientCore.restore(plain, rng=random.Random(0), make=make_policy)
         return forecast(core, now=now, horizon=HORIZON, most_steps=steps)
+
+    try:
+        return watched(plain["policy"], runs, seconds=FORECAST_SECONDS)
     except (Exception, SystemExit):
         if not is_own(plain["policy"]):
             raise

@@ -155,7 +155,7 @@ class ManagerContacts:
             self._failed(account, reply.error_msg or f"error {reply.error_num}", now)
             errand.text, errand.error = reply.error_msg, reply.error_num
             return
-        problem = self._take(account, reply, now)
+        problem = await self._take(account, reply, now)
         errand.text, errand.error = problem, -1 if problem else 0
 
     def _failed(self, account: ManagerAttachment, words: str, now: float) -> None:
@@ -198,7 +198,7 @@ class ManagerContacts:
 
     # -- the reply ----------------------------------------------------------------------------------------
 
-    def _take(self, account: ManagerAttachment, reply: ManagerReply, now: float) -> str:
+    async def _take(self, account: ManagerAttachment, reply: ManagerReply, now: float) -> str:
         """Obey a reply; what is wrong with it, or the empty text."""
         from cobblestone.wire.project.signatures import same_key
 
@@ -225,7 +225,7 @@ class ManagerContacts:
         for wanted in reply.accounts:
             self._obey(account, wanted)
         if reply.global_preferences:
-            self._ports.conditions.take_preferences(
+            await self._ports.conditions.take_preferences(
                 reply.global_preferences, None, manager=account.url, always=account.dynamic
             )
         self._journal.say(f"Contact with the account manager {account.name} succeeded")

@@ -68,7 +68,7 @@ async def status(view: ClientView, given: Arguments) -> object:
         "version": VERSION_TEXT,
         "data_directory": str(view.folders.root),
         "host_name": host.domain_name,
-        "policy": view.decisions.core.policy.name,
+        "policy": view.decisions.policy,
         "up_since": view.started,
         "modes": {name: _MODE_NAMES.get(mode.mode, "auto") for name, mode in modes.items()},
         "suspended": {"cpu": permission.cpu, "gpu": permission.gpu, "network": permission.network},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from cobblestone.client.records.app_versions import with_versions_in_force
 from cobblestone.client.records.identity import VERSION, platforms
@@ -196,10 +197,7 @@ class Operations:
         self._control.ask_config(call.arguments.text("url"))
 
     def _get_project_config_poll(self, _: GuiRpcCall) -> str:
-        errand = self._control.config_errand
-        if errand.error or errand.result is None:
-            return _error_number("project_config", errand)
-        return _without_declaration(write_project_config(errand.result))
+        return _result("project_config", self._control.config_errand, write_project_config)
 
     def _lookup_account(self, call: GuiRpcCall) -> None:
         given = call.arguments
@@ -219,10 +217,7 @@ class Operations:
         )
 
     def _account_poll(self, _: GuiRpcCall) -> str:
-        errand = self._control.account_errand
-        if errand.error or errand.result is None:
-            return _error_number("account_out", errand)
-        return _without_declaration(write_account_out(errand.result))
+        return _result("account_out", self._control.account_errand, write_account_out)
 
     def _project_attach(self, call: GuiRpcCall) -> None:
         given = call.arguments
@@ -366,13 +361,10 @@ def _given(reader: FieldReader, name: str) -> bool:
     return reader.fields.get(name, "0") not in ("0",)
 
 
-def _error_number(element: str, errand: Errand) -> str:
-    number = errand.error or IN_PROGRESS
-    return f"<{element}>\n    <error_num>{number}</error_num>\n</{element}>\n"
-
-
-def _without_declaration(document: bytes) -> str:
-    text = document.decode()
+def _result(element: str, errand: Errand, write: Callable[[Any], bytes]) -> str:
+    if errand.error or errand.result is None:
+        return f"<{element}>\n    <error_num>{errand.error or IN_PROGRESS}</error_num>\n</{element}>\n"
+    text = write(errand.result).decode()
     return text.partition("?>\n")[2] if text.startswith("<?xml") else text
 
 

@@ -32,8 +32,10 @@ from cobblestone.client.remote.commands import COMMANDS, QUESTIONS, Arguments
 from cobblestone.client.remote.gui_rpc_operations import Operations
 from cobblestone.client.remote.view import Controls
 from cobblestone.domain.errors import CobblestoneError, ConfigError, RemoteProtocolError
+from cobblestone.ops.aside import SHORT
 from cobblestone.ops.files import write_private
 from cobblestone.wire.client.gui_rpc import (
+    END,
     GuiRpcCall,
     GuiRpcConnection,
     GuiRpcReply,
@@ -141,15 +143,21 @@ class GuiRpcServer:
             local=local,
             nonce=f"{secrets.randbits(64)}.{secrets.randbits(32)}",
         )
-        patience = FIRST_REQUEST_SECONDS
+        patience, held = FIRST_REQUEST_SECONDS, 0
         try:
             while True:
                 async with asyncio.timeout(patience):
                     data = await reader.read(PIECE)
                 if not data:
                     return
-                for found in connection.receive_data(data):
+                held += len(data)
+                read, aside = (
+                    connection.receive_data,
+                    END in data and held > SHORT,
+                )  # what has not ended is only kept
+                for found in await asyncio.to_thread(read, data) if aside else read(data):
                     patience = IDLE_SECONDS
+                    await asyncio.sleep(0)  # others have their turn between the requests of one peer
                     if (task := asyncio.current_task()) in self._connections:
                         self._connections[task] = time.monotonic()
                     answer = found if isinstance(found, GuiRpcReply) else GuiRpcReply(self._answer(found))
@@ -157,6 +165,7 @@ class GuiRpcServer:
                     await writer.drain()
                     if answer.close:
                         return
+                    held = len(data)  # at most so much follows in this piece
         except (TimeoutError, OSError, RemoteProtocolError, asyncio.IncompleteReadError):
             return
         finally:
@@ -210,7 +219,7 @@ def page_part(path: str) -> Response:
     return Response(HTTPStatus.OK, "OK", Headers({**HEADERS, **own}), body)
 
 
-MAX_MESSAGE = 256 * 1024
+MAX_MESSAGE = 16 * 1024
 MAX_JSON_CONNECTIONS = 100
 MAX_WAITING = 1000
 """Lines of the event log that wait for a slow peer; more, and it is let go."""
@@ -330,6 +339,7 @@ class JsonInterface:
         try:
             async for text in connection:
                 await connection.send(await self._answer(text, bool(may_control), follower))
+                await asyncio.sleep(0)
         except ConnectionClosed:
             return
         finally:

@@ -197,7 +197,7 @@ def _text(folder: SlotFolder, name: str) -> str:
 
 def read_state(folder: SlotFolder, name: str) -> CheckpointState | None:
     """Return the task's last checkpoint; None without one."""
-    state = read_task_state(_text(folder, STATE_FILE))
+    state = read_task_state(_head(folder, STATE_FILE))
     return state if state and state.result_name == name else None
 
 

@@ -100,9 +100,10 @@ def _cloud(plt: Any, entries: Sequence[Entry], path: Path) -> None:
         for gpu, colour in ((0.0, "#0072b2"), (1.0, "#e69f00")):
             dots = [each for each in entry["figures"]["cloud"] if each[2] == gpu and each[1]]
             axis.scatter([each[0] for each in dots], [each[1] for each in dots], s=4, color=colour)
+            if dots:  # a system may have paid nobody
+                axis.set_xscale("log")
+                axis.set_yscale("log")
         axis.axhline(1.0, color="black", linewidth=0.6)
-        axis.set_xscale("log")
-        axis.set_yscale("log")
         axis.set_title(entry["system"], fontsize=9)
     fig.supxlabel("true operations per second; orange: GPUs", fontsize=9)
     save_picture(plt, fig, path, 110)

@@ -183,9 +183,8 @@ def _how(entries: Sequence[Entry]) -> list[str]:
     lines.append("One figure, here the first, is made again by:")
     lines.append(f"    {command_of(entries[0])}")
     lines.append("with the SYSTEM, SCENARIO, SIZE and SEED of its row in figures.csv.")
-    problems = sum(len(entry.get("problems", ())) for entry in entries)
-    if problems:
-        lines.append(f"{problems} answers of systems could not be used; each result file lists its own.")
+    if faulty := sorted({entry["system"] for entry in entries if entry.get("problems")}):
+        lines.append(f"Not all answers of {', '.join(faulty)} could be used; each result file says which.")
     return lines
 
 

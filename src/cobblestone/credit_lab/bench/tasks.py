@@ -15,7 +15,7 @@ from cobblestone.credit_lab.attacks.catalogue import ATTACKS, find_attack
 from cobblestone.credit_lab.bench.measures import Figures, Scene, attack_figures, baseline, honest_figures
 from cobblestone.credit_lab.bench.run import NONE, Run
 from cobblestone.credit_lab.bench.streams import LARGEST_SEED, generator, stream_key
-from cobblestone.credit_lab.bench.worlds import SIZES, WORLDS, World, find_world, sized
+from cobblestone.credit_lab.bench.worlds import WORLDS, World, find_world, known_size, sized
 from cobblestone.credit_lab.systems.find import OWN, VISIBLE, Contender, find_contender
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.files import write_durably
@@ -107,7 +107,7 @@ def parts_of(scenario: str, size: str) -> tuple[World, str]:
 
 def seeds_from(first: int, number: int | None, size: str) -> tuple[int, ...]:
     """Return consecutive seeds; as many as the size has by default."""
-    return tuple((first + more) & LARGEST_SEED for more in range(number or SIZES[size][2]))
+    return tuple((first + more) & LARGEST_SEED for more in range(number or known_size(size)[2]))
 
 
 def path_of(folder: Path, system: str, scenario: str, size: str, seed: int) -> Path:

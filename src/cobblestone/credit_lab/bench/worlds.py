@@ -85,15 +85,16 @@ SIZES = {"S": (400, 60_000, 1, 1), "M": (2000, 300_000, 3, 1), "L": (20_000, 3_0
 """Computers, jobs, seeds and projects."""
 
 
-def sized(world: World, size: str) -> World:
-    """Return a world at one of the `SIZES`.
-
-    Raises:
-        ConfigError: there is no such size.
-    """
+def known_size(size: str) -> tuple[int, int, int, int]:
+    """Return one of the `SIZES`; raises `ConfigError` if there is none of that name."""
     if size not in SIZES:
         raise ConfigError(f"size {size!r}: allowed are {', '.join(SIZES)}")
-    hosts, jobs, _, projects = SIZES[size]
+    return SIZES[size]
+
+
+def sized(world: World, size: str) -> World:
+    """Return a world at one of the `SIZES`; raises `ConfigError` if there is none of that name."""
+    hosts, jobs, _, projects = known_size(size)
     lifetime = LIFETIMES.get(world.name.rpartition("-q")[0])
     if lifetime:
         hosts = max(50, min(hosts, jobs * world.quorum // lifetime))

@@ -9,7 +9,8 @@ with any later event, but not later than `LATEST`.  `Release` says that a versio
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -217,18 +218,26 @@ class EventWatcher(Watcher):
     def _send(self, event: Event) -> None:
         self._line += 1
         name = type(event).__name__.lower()
-        for answer in self.system.handle(event) or ():
+        for answer in self._answers(event, name):
             if isinstance(answer, Replicate):
                 if isinstance(event, CheckRequest) and answer.job == event.job and 0 < answer.replicas <= 4:
                     self._wanted = answer.replicas
                 else:
                     self._problems.add(self._line, name, f"{answer} does not answer it")
-            elif isinstance(answer, Price):  # pyright: ignore[reportUnnecessaryIsInstance]  # it may be anything
+            elif isinstance(answer, Price):
                 if wrong := self._take(event.time, answer):
                     said = f"price of host {answer.host} for job {answer.job}: {wrong}"
                     self._problems.add(self._line, name, said)
             else:
                 self._problems.add(self._line, name, f"{answer!r} is no answer")
+
+    def _answers(self, event: Event, name: str) -> Iterator[object]:
+        try:
+            yield from self.system.handle(event) or ()
+        except Exception as error:  # noqa: BLE001  # a system of one's own may raise anything; it has no answer, then
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            what = f"it failed: {type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+            self._problems.add(self._line, name, what)
 
     def _take(self, now: float, price: Price) -> str:
         """Take a price; return what is wrong with it."""

@@ -76,11 +76,16 @@ def find_contender(name: str) -> Contender:
         return Contender(name)
     file, _, class_name = name.rpartition(":")
     if not file.endswith(".py"):
-        return Contender(name, system=find_system(name))
+        try:
+            return Contender(name, system=find_system(name))
+        except ConfigError as error:
+            raise ConfigError(f"{error}; here also {LEDGER}, or FILE.py:Class") from None
     made = _loaded(Path(file), class_name)
-    if hasattr(made, "handle"):
-        return Contender(name, own=made)
-    return Contender(name, system=made())
+    try:
+        system = made()
+    except Exception as error:  # it may raise anything
+        raise ConfigError(f"{name} cannot be made: {error!r}") from error
+    return Contender(name, own=made) if hasattr(made, "handle") else Contender(name, system=system)
 
 
 def _loaded(path: Path, class_name: str) -> Any:  # Any: whatever the file has

@@ -11,7 +11,7 @@
  *         }
  *     }
  *
- * Save all that the rest of the computation depends on, or an interrupted job gives other bytes than a straight one.
+ * Save all that the rest of the computation depends on: a checkpoint ends the program, and the launcher starts it again.
  * Without a launcher the functions do nothing, so the program can be tried by itself.
  */
 #ifndef COBBLESTONE_H
@@ -59,7 +59,7 @@ static inline int cobblestone_time_to_checkpoint(void) {
     return 1;
 }
 
-/* Tells that the state is safely in a file. */
+/* Tells that the state is safely in a file.  Does not return when it was time for a checkpoint: the program starts again. */
 static inline void cobblestone_checkpoint(void) {
     static unsigned long count;
     char path[600], mark[80] = "";

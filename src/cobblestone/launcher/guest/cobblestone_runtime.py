@@ -51,7 +51,7 @@ class _Job:
         return os.path.exists(self.path("cobblestone_time_to_checkpoint"))
 
     def checkpoint(self) -> None:
-        """Tell that the state is safely in a file: from here the job continues after an interruption."""
+        """Tell that the state is safely in a file: the program is started again, as it would be after an interruption."""
         if not self.folder:
             return
         try:

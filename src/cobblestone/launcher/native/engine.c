@@ -49,6 +49,8 @@ typedef void *(*host_function_t)(void *world, void *caller, value_t *values, siz
     F(void, wasm_valtype_vec_new, (pointers_t *, size_t, void **)) \
     F(void *, wasm_functype_new, (pointers_t *, pointers_t *)) \
     F(void, wasm_trap_message, (void *, bytes_t *)) \
+    F(void *, wasmtime_trap_new, (const char *, size_t)) \
+    F(void, wasm_trap_delete, (void *)) \
     F(bool, wasmtime_trap_code, (void *, uint8_t *)) \
     F(void, wasmtime_error_message, (void *, bytes_t *)) \
     F(bool, wasmtime_error_exit_status, (void *, int *)) \
@@ -64,6 +66,7 @@ typedef void *(*host_function_t)(void *world, void *caller, value_t *values, siz
     F(void, wasmtime_config_async_stack_size_set, (void *, size_t)) \
     F(void *, wasmtime_store_new, (void *, void *, void *)) \
     F(void *, wasmtime_store_context, (void *)) \
+    F(void, wasmtime_store_delete, (void *)) \
     F(void, wasmtime_store_limiter, (void *, int64_t, int64_t, int64_t, int64_t, int64_t)) \
     F(void *, wasmtime_context_set_fuel, (void *, uint64_t)) \
     F(void *, wasmtime_context_get_fuel, (void *, uint64_t *)) \
@@ -74,6 +77,7 @@ typedef void *(*host_function_t)(void *world, void *caller, value_t *values, siz
     F(void *, wasmtime_module_serialize, (void *, bytes_t *)) \
     F(void *, wasmtime_module_deserialize, (void *, const uint8_t *, size_t, void **)) \
     F(void *, wasmtime_linker_new, (void *)) \
+    F(void, wasmtime_linker_delete, (void *)) \
     F(void, wasmtime_linker_allow_shadowing, (void *, bool)) \
     F(void *, wasmtime_linker_define_wasi, (void *)) \
     F(void *, wasmtime_linker_define, (void *, void *, const char *, size_t, const char *, size_t, const external_t *)) \
@@ -110,6 +114,9 @@ struct world {
     uint64_t next_entry;        /* of the folder that is being listed */
     bool listed;                /* as far as the runtime can */
     int32_t listing_error;
+    uint64_t began, due;        /* used when this instance began; instructions from there until a checkpoint */
+    bool announced;             /* this instance has said that it makes checkpoints */
+    bool again;                 /* a checkpoint was made: the next instance goes on from it */
     size_t lent;                /* bytes of the module's memory, from its beginning */
     uint8_t borrowed[LISTING_BYTES];
 };
@@ -171,11 +178,14 @@ static void wait_while_suspended(const struct run *run) {
     while (atomic_load(&run->suspended)) sleep_ms(50);
 }
 
+static bool is_due(const struct world *world) { return atomic_load(&world->run->fuel) - world->began >= world->due; }
+
 /* Ends a call of the host that began with so much fuel, and obeys the client. */
 static void charge(struct world *world, void *context, uint64_t began, uint64_t nbytes) {
     uint64_t amount = HOST_CALL + nbytes, left = began > amount ? began - amount : 0;
     api.wasmtime_context_set_fuel(context, left);
     atomic_store(&world->run->fuel, world->fuel_limit - left);
+    if (is_due(world)) create_empty(TIME_TO_CHECKPOINT);
     wait_while_suspended(world->run);
 }
 
@@ -388,12 +398,18 @@ static int32_t give_entries(void *caller, const value_t *given, uint64_t *nbytes
     return SUCCESS;
 }
 
-/* Follows what a call that succeeded has done; tells whether it may have made a checkpoint. */
-static bool follow(void *caller, const struct call *call, const value_t *given, uint64_t *nbytes) {
+enum news { NO_NEWS, MAKES_CHECKPOINTS, MADE_CHECKPOINT };
+
+static enum news news_of(const char *path) {
+    return !path ? NO_NEWS : !strcmp(path, CHECKPOINT_NAME) ? MADE_CHECKPOINT : !strcmp(path, MAKES_CHECKPOINTS_NAME) ? MAKES_CHECKPOINTS : NO_NEWS;
+}
+
+/* Follows what a call that succeeded has done; tells what that may be news of. */
+static enum news follow(void *caller, const struct call *call, const value_t *given, uint64_t *nbytes) {
     uint32_t file = (uint32_t)given[0].i64;
     const uint8_t *result = NULL;
     char *path = NULL;
-    bool kept = false;
+    enum news news = NO_NEWS;
     switch (call->action) {
     case MOVES:
         result = place(caller, (uint32_t)given[strlen(call->types) - 1].i64, 4);
@@ -411,7 +427,7 @@ static bool follow(void *caller, const struct call *call, const value_t *given, 
             file_opened((uint32_t)number_at(result, 4), path_at(caller, file, given[2].i64, given[3].i64));
         break;
     case CLOSES:
-        kept = path_of_file(file) && !strcmp(path_of_file(file), CHECKPOINT_NAME);
+        news = news_of(path_of_file(file));
         file_closed(file);
         break;
     case RENUMBERS:
@@ -419,12 +435,20 @@ static bool follow(void *caller, const struct call *call, const value_t *given, 
         break;
     case RENAMES:
         path = path_at(caller, given[3].i64, given[4].i64, given[5].i64);
-        kept = !strcmp(path, CHECKPOINT_NAME);
+        news = news_of(path);
         break;
     default: break;
     }
     free(path);
-    return kept;
+    return news;
+}
+
+/* A module is asked for a checkpoint after as many instructions on every computer, and what its start takes is a tenth at most. */
+static void take_start(struct world *world) {
+    uint64_t used = atomic_load(&world->run->fuel) - world->began;
+    world->announced = true;
+    world->due = 10 * used > world->run->least ? 10 * used : world->run->least;
+    remove_file(TIME_TO_CHECKPOINT);
 }
 
 static void *leave_call(void *given, void *caller, value_t *values, size_t count) {
@@ -433,14 +457,15 @@ static void *leave_call(void *given, void *caller, value_t *values, size_t count
     const struct call *call = &calls[values[0].i32];
     int32_t error = values[1].i32;
     uint64_t nbytes = 0;
-    bool kept = !error && follow(caller, call, values + 2, &nbytes);
+    enum news news = error ? NO_NEWS : follow(caller, call, values + 2, &nbytes);
     if (call->action == LISTS) error = world->listing_error ? world->listing_error : give_entries(caller, values + 2, &nbytes);
     /* Before the first look at the fuel there were: two entries, the arguments, a number, two calls. */
     charge(world, api.wasmtime_caller_context(caller), world->fuel_left + strlen(call->types) + 5, nbytes);
-    if (kept) {
+    if (news == MAKES_CHECKPOINTS && !world->announced) take_start(world);
+    if (news == MADE_CHECKPOINT && is_due(world)) {
         world->run->slept = world->slept;
         world->run->drawn = world->drawn;
-        note_checkpoint();
+        if ((world->again = note_checkpoint())) return api.wasmtime_trap_new("checkpoint", 10);
     }
     values[0].i32 = error;
     return NULL;
@@ -617,6 +642,8 @@ static bool complete(struct world *world, void *context, void *call, void **trap
     if (*error) {
         if (api.wasmtime_error_exit_status(*error, &run->status)) finish(run, ENDED_ITSELF, NULL);
         else finish(run, TRAPPED, error_text(*error));
+    } else if (*trap && world->again) {
+        api.wasm_trap_delete(*trap);
     } else if (*trap) {
         bool spent = api.wasmtime_trap_code(*trap, &code) && code == OUT_OF_FUEL_CODE;
         api.wasm_trap_message(*trap, &message);
@@ -662,8 +689,9 @@ static void *define_functions(void *linker, void *back, struct world *world) {
 }
 
 /* Makes the program's instance, between the two modules of ours; false if the run ends with it. */
-static bool instantiate_all(struct world *world, void *engine, void *context, void *module, instance_t *instance) {
-    void *linker = api.wasmtime_linker_new(engine), *back = api.wasmtime_linker_new(engine), *error;
+static bool instantiate_all(struct world *world, void *engine, void *context, void *linker, void *back, void *module,
+                            instance_t *instance) {
+    void *error;
     instance_t front, behind;
     external_t table, memory;
     if ((error = define_functions(linker, back, world))) return finish(world->run, REFUSED, error_text(error)), false;
@@ -682,42 +710,65 @@ static bool instantiate_all(struct world *world, void *engine, void *context, vo
 
 static void note_memory(struct run *run, void *context, instance_t *instance) {
     external_t memory;
-    if (api.wasmtime_instance_export_get(context, instance, "memory", 6, &memory) && memory.kind == MEMORY_KIND)
-        run->memory = (double)api.wasmtime_memory_data_size(context, &memory.of.memory);
+    if (!api.wasmtime_instance_export_get(context, instance, "memory", 6, &memory) || memory.kind != MEMORY_KIND) return;
+    double nbytes = (double)api.wasmtime_memory_data_size(context, &memory.of.memory);
+    if (nbytes > run->memory) run->memory = nbytes;
 }
 
-static void host(struct run *run) {
-    static struct world world;
-    void *module, *trap = NULL, *error = NULL;
-    const char *problem = load(run->library);
-    if (problem) return finish(run, REFUSED, problem);
-    void *engine = new_engine(run->module, NULL);
-    if ((problem = compile(engine, run, &module))) return finish(run, REFUSED, problem);
-
-    void *store = api.wasmtime_store_new(engine, NULL, NULL);
-    void *context = api.wasmtime_store_context(store);
+/* Runs the program once, from its start to its end or to a checkpoint. */
+static void run_once(struct world *world, void *engine, void *store, void *linker, void *back, void *module) {
+    struct run *run = world->run;
+    void *context = api.wasmtime_store_context(store), *trap = NULL, *error;
     int64_t most = run->memory_bound > 0 && run->memory_bound < 1e15 ? (int64_t)run->memory_bound : -1;
     api.wasmtime_store_limiter(store, most, 10000000, 3, 101, 1); /* two instances and a table of ours */
-    world.run = run;
-    world.fuel_limit = run->fuel_bound ? run->fuel_bound - run->fuel_before : MOST_FUEL;
-    world.slept = run->slept;
-    world.drawn = run->drawn;
     void *wasi = new_wasi(run);
     if (!wasi) return finish(run, REFUSED, "the slot's files cannot be opened");
-    if ((error = api.wasmtime_context_set_wasi(context, wasi)) || (error = api.wasmtime_context_set_fuel(context, world.fuel_limit))
+    if ((error = api.wasmtime_context_set_wasi(context, wasi))
+        || (error = api.wasmtime_context_set_fuel(context, world->fuel_limit - world->began))
         || (error = api.wasmtime_context_fuel_async_yield_interval(context, SLICE)))
         return finish(run, REFUSED, error_text(error));
 
     instance_t instance;
     external_t start;
     atomic_store(&run->running, true);
-    if (!instantiate_all(&world, engine, context, module, &instance)) return;
+    if (!instantiate_all(world, engine, context, linker, back, module, &instance)) return;
     if (!api.wasmtime_instance_export_get(context, &instance, "_start", 6, &start) || start.kind != FUNCTION_KIND)
         return finish(run, REFUSED, "the module has no function _start");
     void *call = api.wasmtime_func_call_async(context, &start.of.function, NULL, 0, NULL, 0, &trap, &error);
-    bool whole = complete(&world, context, call, &trap, &error);
+    bool whole = complete(world, context, call, &trap, &error);
     note_memory(run, context, &instance);
     if (whole) finish(run, ENDED_ITSELF, NULL);
+}
+
+/* Each checkpoint is the end of an instance and the beginning of the next, as it would be after an interruption: so the same
+ * instructions are executed, and counted, however often there is one. */
+static void host(struct run *run) {
+    static struct world world;
+    void *module;
+    const char *problem = load(run->library);
+    if (problem) return finish(run, REFUSED, problem);
+    void *engine = new_engine(run->module, NULL);
+    if ((problem = compile(engine, run, &module))) return finish(run, REFUSED, problem);
+    world.run = run;
+    world.fuel_limit = run->fuel_bound ? run->fuel_bound - run->fuel_before : MOST_FUEL;
+    world.slept = run->slept;
+    world.drawn = run->drawn;
+    do {
+        void *linker = api.wasmtime_linker_new(engine), *back = api.wasmtime_linker_new(engine);
+        void *store = api.wasmtime_store_new(engine, NULL, NULL);
+        world.again = world.announced = false;
+        world.due = run->least;
+        run_once(&world, engine, store, linker, back, module);
+        api.wasmtime_linker_delete(linker);
+        api.wasmtime_linker_delete(back);
+        api.wasmtime_store_delete(store);
+        world.began = atomic_load(&run->fuel);
+        if (world.again) {
+            forget_open_files();
+            remove_file(TIME_TO_CHECKPOINT);
+            hand_over_error_output();
+        }
+    } while (world.again);
 }
 
 void engine_run(void *given) {

@@ -71,6 +71,13 @@ void file_renumbered(uint32_t from, uint32_t to) {
     file_opened(to, path);
 }
 
+void forget_open_files(void) {
+    for (uint32_t i = 0; i < nfiles; i++) file_closed(i);
+    free(files);
+    files = NULL;
+    nfiles = 0;
+}
+
 const char *path_of_file(uint32_t number) {
     struct open_file *file = find_file(number);
     return file ? file->path : NULL;

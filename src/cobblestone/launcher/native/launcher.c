@@ -5,6 +5,7 @@
  *   bundle NAME SHA256    open name of an archive with Python, which runs the words; in place of library and module
  *   library NAME          open name of the WebAssembly runtime's library
  *   module NAME SHA256    open name of the module
+ *   checkpoint N          after how many instructions a module is asked for a checkpoint
  *   native SHA256         one for each file of native code, of any platform: the library, the module in compiled form
  *   word WORD             one for each word of the command, the module's own name first; with placeholders
  *   file NAME SHA256      a file of the app, which the module shall see
@@ -38,8 +39,7 @@
 #define STATE ROOM ".state"
 #define PROGRESS ROOM "/cobblestone_progress"
 #define CHECKPOINT ROOM "/" CHECKPOINT_NAME
-#define MAKES_CHECKPOINTS ROOM "/cobblestone_checkpoints"
-#define TIME_TO_CHECKPOINT ROOM "/" TIME_TO_CHECKPOINT_NAME
+#define MAKES_CHECKPOINTS ROOM "/" MAKES_CHECKPOINTS_NAME
 #define TRICKLE_FILE "trickle_up.xml"
 #define COMPILED "compiled_module"
 #define COMPILED_FOLDER "cobblestone_compiled"
@@ -48,7 +48,7 @@
 enum {
     MOST_TEXT = 1 << 20, MOST_ENTRIES = 2000, LONGEST_NAME = 200, CHANNEL_BYTES = 1024, STDERR_TAIL = 60000,
     MOST_TRICKLE = 61000,
-    POLL_MS = 100, LOCK_RETRY_SECONDS = 60,
+    POLL_MS = 100, LOCK_RETRY_SECONDS = 60, KEEP_RETRY_SECONDS = 600,
     CONTROL = 0, HEARTBEAT = 4, STATUS = 5, TRICKLE_UP = 6, TRICKLE_DOWN = 7,
     TRAP_STATUS = 134, ABORTED = 194, DISK_BOUND = 196, TIME_BOUND = 197, BAD_DESCRIPTION = 206, OUTPUT_MISSING = 208,
 };
@@ -68,11 +68,12 @@ static struct {
     char workunit[300], object[300];
 } job;
 
-static struct run run;
+static struct run run = {.least = 50000000000u};
 static volatile uint8_t *segment;
 static double cpu_before, next_status, next_watch, next_disk, next_trickle;
 static _Atomic double checkpoint_cpu, last_checkpoint; /* of a module, its own thread notes them */
 static atomic_uint checkpoints;
+static unsigned kept; /* number of a module's last checkpoint */
 static bool quitting;
 static char checkpoint_mark[100];
 
@@ -162,6 +163,12 @@ static char *find(const struct list *list, const char *name, size_t size) {
     return NULL;
 }
 
+static bool is_input(const char *name) {
+    for (size_t i = 0; i < inputs.count; i++)
+        if (!strcmp(inputs.items[i].value, name)) return true;
+    return false;
+}
+
 /* Names of files have no folders: nothing outside the slot can be meant. */
 static const char *checked_name(const char *name) {
     if (!*name || *name == '.' || strlen(name) > LONGEST_NAME || strpbrk(name, "/\\:*?\"<>|"))
@@ -182,6 +189,7 @@ static void read_entry(char *line) {
     if (!strcmp(key, "library")) library_name = (char *)checked_name(value);
     else if (!strcmp(key, "module") && second) module_name = (char *)checked_name(value), module_digest = second;
     else if (!strcmp(key, "bundle") && second) bundle_name = (char *)checked_name(value), bundle_digest = second;
+    else if (!strcmp(key, "checkpoint")) run.least = strtoull(value, NULL, 10);
     else if (!strcmp(key, "native")) add(&natives, value, value);
     else if (!strcmp(key, "stdout")) stdout_name = value;
     else if (!strcmp(key, "word")) add(&words, value, value);
@@ -242,7 +250,7 @@ static char *expand(const char *word) {
                                       : kind == 3 && !memcmp(word, "arg", 3)    ? &arguments : NULL;
             if (list) value = name ? find(list, name + 1, rest) : list->count ? list->items[0].value : NULL;
             else if (size == 5 && !memcmp(word, "ncpus", 5)) value = text_of("%.0f", bundle_name ? job.ncpus : 1);
-            else if (size == 17 && !memcmp(word, "checkpoint_period", 17)) value = text_of("%.15g", job.checkpoint_period);
+            else if (size == 17 && !memcmp(word, "checkpoint_period", 17)) value = text_of("%.15g", bundle_name ? job.checkpoint_period : 60); /* modules: the same for all */
             if (!value) refuse(text_of("the command uses {%.*s}, which this job does not have", (int)size, word));
         } else {
             end = word + strcspn(word, "{}") + (*word == '}');
@@ -359,6 +367,12 @@ static void bring_in(const char *name) {
     else if (!move_file(name, inside)) refuse(text_of("the file %s is missing in the slot, or cannot be moved", name));
 }
 
+bool is_passing(const char *name) {
+    size_t size = strlen(name);
+    return !strcmp(name, TIME_TO_CHECKPOINT_NAME) || !strncmp(name, TRICKLE_NAME, strlen(TRICKLE_NAME)) || find(&files, name, size)
+        || is_input(name);
+}
+
 /* Removes what was compiled for modules that the client has deleted since, with their versions. */
 static void forget_compiled(const char *folder, const char *name) {
     size_t size = strlen(name), end = strlen(COMPILED_SUFFIX);
@@ -396,26 +410,31 @@ static double cpu_total(void) { return cpu_before + cpu_seconds(); }
 
 static uint64_t fuel_total(void) { return run.fuel_before + atomic_load(&run.fuel); }
 
+static bool save_state(unsigned number) {
+    FILE *file = fopen(STATE ".tmp", "wb");
+    if (!file) return false;
+    fprintf(file, "%.17g %" PRIu64 " %" PRIu64 " %" PRIu64 " %u %s\n", checkpoint_cpu, fuel_total(), run.slept, run.drawn, number,
+            checkpoint_mark);
+    if (write_safely(file) && move_file(STATE ".tmp", STATE)) return true;
+    return remove_file(STATE ".tmp"), false;
+}
+
+/* What a module did after its last checkpoint is undone: it does that again, to the instruction. */
 static void load_state(void) {
     size_t size = 0;
     char *text = read_whole(STATE, 1000, &size);
     double cpu = 0;
     uint64_t fuel = 0, slept = 0, drawn = 0;
-    if (text && sscanf(text, "%lf %" SCNu64 " %" SCNu64 " %" SCNu64 " %99[^\n]", &cpu, &fuel, &slept, &drawn, checkpoint_mark) < 4)
-        cpu = 0, fuel = slept = drawn = 0;
+    if (text && sscanf(text, "%lf %" SCNu64 " %" SCNu64 " %" SCNu64 " %u %99[^\n]", &cpu, &fuel, &slept, &drawn, &kept, checkpoint_mark) < 5)
+        cpu = 0, fuel = slept = drawn = kept = 0;
     cpu_before = checkpoint_cpu = cpu > job.cpu_time && cpu < 1e10 ? cpu : job.cpu_time;
     run.fuel_before = fuel;
     run.slept = slept;
     run.drawn = drawn;
     if (!*checkpoint_mark) remove_file(PROGRESS); /* the module starts from the beginning */
     remove_file(TIME_TO_CHECKPOINT);
-}
-
-static void save_state(void) {
-    FILE *file = fopen(STATE ".tmp", "wb");
-    if (!file) return;
-    fprintf(file, "%.17g %" PRIu64 " %" PRIu64 " %" PRIu64 " %s\n", checkpoint_cpu, fuel_total(), run.slept, run.drawn, checkpoint_mark);
-    if (!write_safely(file) || !move_file(STATE ".tmp", STATE)) remove_file(STATE ".tmp");
+    if (!bundle_name && text) restore_folder(kept);
+    else if (!bundle_name && !save_state(0)) refuse("the slot cannot be written to");
 }
 
 /* ---- messages: eight channels of a flag and a text that ends with a zero; the flag is written last */
@@ -504,16 +523,19 @@ static bool send_trickle(void) {
 /* ---- while the module runs */
 
 /* Of a module: called by its own thread, at the very instruction. */
-void note_checkpoint(void) {
+bool note_checkpoint(void) {
     char mark[100] = "";
-    if (read_untrusted(CHECKPOINT, mark, sizeof mark - 1) <= 0) return;
+    if (read_untrusted(CHECKPOINT, mark, sizeof mark - 1) <= 0) return false;
     mark[strcspn(mark, "\r\n")] = 0;
-    if (!*mark || !strcmp(mark, checkpoint_mark)) return;
+    if (!*mark || !strcmp(mark, checkpoint_mark)) return false;
     strcpy(checkpoint_mark, mark);
     checkpoint_cpu = cpu_total();
-    save_state();
+    bool saved = (bundle_name || keep_folder(kept + 1)) && save_state(kept + 1);
+    if (!bundle_name && !saved) try_later("the checkpoint cannot be kept", KEEP_RETRY_SECONDS);
+    if (!bundle_name) forget_kept(kept++);
     last_checkpoint = monotonic_seconds();
     atomic_fetch_add(&checkpoints, 1);
+    return true;
 }
 
 static void ask_for_checkpoint(double now) {
@@ -566,8 +588,10 @@ static enum order tick(void) {
         send_trickle();
         next_trickle = monotonic_seconds() + STATUS_SECONDS + 20 * (monotonic_seconds() - now); /* there may be a million files */
     }
-    ask_for_checkpoint(now);
-    if (bundle_name) note_checkpoint();
+    if (bundle_name) {
+        ask_for_checkpoint(now);
+        note_checkpoint();
+    }
     if (now >= next_status) {
         next_status = now + STATUS_SECONDS;
         if (!atomic_load(&run.suspended)) report(false);
@@ -578,7 +602,7 @@ static enum order tick(void) {
 /* ---- the end */
 
 /* Appends the end of the module's error output to ours.  A NUL would cut off what follows it, and ]]> the client's report. */
-static void hand_over_error_output(void) {
+void hand_over_error_output(void) {
     static char tail[STDERR_TAIL];
     FILE *file = fopen(STDERR_FILE, "rb");
     if (!file) return;
@@ -606,11 +630,11 @@ static _Noreturn void stop(enum order order) {
     unsigned before = atomic_load(&checkpoints);
     quitting = true;
     atomic_store(&run.suspended, false);
-    while (order == QUIT && atomic_load(&run.running) && is_plain_file(MAKES_CHECKPOINTS)
+    while (order == QUIT && bundle_name && atomic_load(&run.running) && is_plain_file(MAKES_CHECKPOINTS)
            && monotonic_seconds() < deadline && !atomic_load(&run.ended)) {
         char text[CHANNEL_BYTES];
         ask_for_checkpoint(0);
-        if (bundle_name) note_checkpoint();
+        note_checkpoint();
         if (atomic_load(&checkpoints) != before) break;
         if (receive(CONTROL, text) && strstr(text, "<abort/>")) order = ABORT;
         sleep_ms(POLL_MS / 2);
@@ -625,7 +649,7 @@ static int hand_over_outputs(void) {
     int status = 0;
     if (stdout_name) {
         const char *name = expand(stdout_name);
-        if (!move_file(STDOUT_FILE, checked_name(name))) refuse(text_of("what the %s printed cannot be moved to its output", what));
+        if (!add_kept_output(kept) || !move_file(STDOUT_FILE, checked_name(name))) refuse(text_of("what the %s printed cannot be moved to its output", what));
     }
     for (size_t i = 0; i < outputs.count; i++) {
         const char *name = outputs.items[i].name, *path = outputs.items[i].value, *inside = text_of(ROOM "/%s", path);
@@ -639,7 +663,7 @@ static int hand_over_outputs(void) {
 }
 
 static int ended(void) {
-    note_checkpoint();
+    if (bundle_name) note_checkpoint();
     for (double deadline = monotonic_seconds() + TRICKLE_WAIT_SECONDS; send_trickle() && monotonic_seconds() < deadline;)
         sleep_ms(POLL_MS);
     hand_over_error_output();

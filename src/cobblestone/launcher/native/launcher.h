@@ -4,6 +4,7 @@
  *   launcher.c  what is to be run, the client's orders, the end
  *   engine.c    the module, in wasmtime
  *   files.c     what the module learns of its files
+ *   kept.c      the module's folder as it was at a checkpoint
  *   bundle.c    the Python, unpacked
  *   posix.c     Linux and macOS
  *   windows.c   Windows
@@ -26,8 +27,10 @@
 #define STDERR_FILE "command_stderr.txt"
 #define SEGMENT_BYTES 8192
 #define CHECKPOINT_NAME "cobblestone_checkpoint" /* in the folder */
+#define MAKES_CHECKPOINTS_NAME "cobblestone_checkpoints"
 #define TIME_TO_CHECKPOINT_NAME "cobblestone_time_to_checkpoint"
 #define TRICKLE_NAME "cobblestone_trickle_up_"
+#define TIME_TO_CHECKPOINT ROOM "/" TIME_TO_CHECKPOINT_NAME
 
 /* ---- launcher.c */
 
@@ -39,7 +42,9 @@ void check_file(const char *path, const char *expected); /* ends the launcher if
 _Noreturn void refuse(const char *problem); /* the job cannot be run as described */
 _Noreturn void try_later(const char *problem, int seconds); /* the client is to start the job again */
 
-void note_checkpoint(void);                 /* saves what belongs to the module's new checkpoint, if there is one */
+bool note_checkpoint(void);                 /* saves what belongs to a new checkpoint, and says whether there is one */
+bool is_passing(const char *name);          /* a file of the folder that is not the module's own work: an input, a message */
+void hand_over_error_output(void);
 
 /* ---- files.c */
 
@@ -47,6 +52,7 @@ void file_opened(uint32_t number, char *path); /* the path is on the heap, and i
 void file_closed(uint32_t number);
 void file_renumbered(uint32_t from, uint32_t to);
 const char *path_of_file(uint32_t number);  /* NULL for streams */
+void forget_open_files(void);
 char *path_below(uint32_t folder, const char *path, size_t size);
 uint64_t number_of_path(const char *path);
 bool is_listed(uint32_t folder);
@@ -54,6 +60,13 @@ void begin_listing(uint32_t folder);
 uint64_t add_to_listing(uint32_t folder, const uint8_t *answer, size_t size, uint64_t from);
 void end_listing(uint32_t folder);
 size_t write_listing(uint32_t folder, uint64_t from, uint8_t *target, size_t size);
+
+/* ---- kept.c */
+
+bool keep_folder(unsigned number);          /* copies folder and output to where the checkpoint of that number is kept */
+void restore_folder(unsigned number);       /* makes the folder what it was at that checkpoint; of 0: at the beginning */
+void forget_kept(unsigned number);
+bool add_kept_output(unsigned number);      /* puts what was printed before that checkpoint in front of the output */
 
 /* ---- bundle.c */
 
@@ -73,6 +86,7 @@ struct run {
     uint8_t seed[32];
     double memory_bound;                    /* bytes; 0: none */
     uint64_t fuel_before, fuel_bound;       /* used by earlier starts; limit of the whole job */
+    uint64_t least;                         /* instructions between two checkpoints */
     atomic_bool suspended;
 
     atomic_bool running, ended;             /* running: compiled, and at work */

@@ -86,7 +86,7 @@ def project_opinions(project: ProjectScales, *, age: float = 0.0) -> dict[str, O
     Versions without credit, without a credible scale, or whose scale was not measured have no say.
     """
     unit = project.credit_per_gflops_day
-    if not 0.0 < unit < math.inf:
+    if unit == 0.0:  # no weight is a number, or large enough, with any other senseless unit
         return {}
     fading = math.exp(-max(age, 0.0) * math.log(2.0) / HALF_LIFE)
     by_class: dict[str, list[Opinion]] = {}
@@ -109,9 +109,7 @@ def capped_weights(weights: Sequence[float], max_share: float = MAX_SHARE) -> li
     n = len(weights)
     if n * max_share <= 1.0:
         return [1.0 / n] * n
-    largest = max(weights)
-    scaled = [weight / largest for weight in weights]
-    falling = sorted(scaled, reverse=True)
+    falling = sorted(weights, reverse=True)
     rest = math.fsum(falling)
     limit = falling[0]
     for n_cut, weight in enumerate(falling):
@@ -120,7 +118,7 @@ def capped_weights(weights: Sequence[float], max_share: float = MAX_SHARE) -> li
         if weight <= limit:
             break
         rest = math.fsum(falling[n_cut + 1 :])
-    cut = [min(weight, limit) for weight in scaled]
+    cut = [min(weight, limit) for weight in weights]
     total = math.fsum(cut)
     return [weight / total for weight in cut]
 
@@ -128,9 +126,8 @@ def capped_weights(weights: Sequence[float], max_share: float = MAX_SHARE) -> li
 def weighted_mean(opinions: Iterable[Opinion]) -> float:
     """Mean of scales by weight; there is at least one."""
     known = list(opinions)
-    largest = max(opinion.weight for opinion in known)
-    total = math.fsum(opinion.weight / largest for opinion in known)
-    return math.fsum(opinion.scale * (opinion.weight / largest) for opinion in known) / total
+    total = math.fsum(opinion.weight for opinion in known)
+    return math.fsum(opinion.scale * opinion.weight for opinion in known) / total
 
 
 def weighted_median(opinions: Sequence[Opinion]) -> float:

@@ -194,6 +194,34 @@ def for_submitter(refusal: Reason) -> str:
     return SENTENCES[refusal.code].format_map(dict(refusal.values))
 
 
+_IN_PROGRESS = "scheduler.max_jobs_in_progress and scheduler.max_gpu_jobs_in_progress"
+DECIDED_BY: dict[str, str] = {
+    Code.BLOCKED: "lift the block: cobblestone host unblock",
+    Code.TOO_RECENT: "scheduler.min_sendwork_interval",
+    Code.HELD_TOTAL: "scheduler.max_jobs_on_host",
+    Code.HELD_OF_TYPE: _IN_PROGRESS,
+    **dict.fromkeys(
+        (Code.HELD_OF_APP, Code.HELD_OF_APP_AND_TYPE, Code.PER_REQUEST_OF_APP), "cobblestone app dispatch"
+    ),
+    **dict.fromkeys((Code.QUOTA, Code.QUOTA_FAILING, Code.QUOTA_PAUSED), "scheduler.daily_result_quota"),
+    Code.UNPROVEN: "scheduler.max_jobs_per_day_init, or cobblestone app dispatch --first-day",
+    Code.PER_REQUEST: "scheduler.max_jobs_per_rpc",
+    Code.DEADLINE: "the app's --delay-bound",
+    Code.DEADLINE_OF_OTHERS: "scheduler.workload_sim",
+    **dict.fromkeys((Code.ALREADY_AT_USER, Code.ALREADY_AT_HOST), "scheduler.one_result_per_user"),
+    Code.RETRY_RESERVED: "scheduler.retries_to_reliable_hosts",
+    **dict.fromkeys((Code.PLAN_CLASS_UNKNOWN, Code.PLAN_CLASS_BROKEN), "plan_classes.toml"),
+    Code.UNSIGNED: "cobblestone key sign",
+    Code.NOT_ROLLED_OUT: "cobblestone app version rollout",
+    **dict.fromkeys((Code.NO_APPS, Code.PLATFORM, Code.APP_PLATFORM), "cobblestone app version add"),
+}
+
+
+def for_operator(code: str) -> str:
+    """Return the setting or command that decides it; for all else the computer, its owner's choice or the job's own needs do."""
+    return DECIDED_BY.get(code, "no setting of the project")
+
+
 AT_HAND_SECONDS = 7 * 86400.0
 """A computer that called within this time is at hand: clients that want work call at least once a day."""
 

@@ -52,11 +52,11 @@ from cobblestone.policy.lifecycle.states import (
 RETRY_SECONDS = 6 * 3600.0
 """Seconds until outputs that could not be looked at are looked at again."""
 
-COUNT_TOLERANCE = 0.01
-"""Counts agree within this part: a program that saves its state, or continues from it, executes instructions for that."""
-
 ENOUGH_FURTHER = 2
 """So many results beyond the quorum end all doubts: a project may have no other computers."""
+
+USUAL_FACTOR = 1.5
+"""A count may be so many times what is usual for a job of its estimate before a third computer may have to confirm it."""
 
 Pair = tuple[ResultId, ResultId]
 Matches = Callable[[ResultId, ResultId], bool]
@@ -159,11 +159,23 @@ def pairs_to_compare(view: WorkunitView, checked: tuple[ResultId, ...]) -> tuple
     return tuple(combinations(checked, 2))
 
 
+def needs_more(count: float, usual: float, draw: float) -> bool:
+    """Return whether equal counts need a further one: drawn with probability 1 - `USUAL_FACTOR` x ``usual`` / ``count``.
+
+    ``draw`` is a random number from 0 to 1; ``usual`` is 0 while it is not known.  Whatever count two accomplices agree on, it
+    brings `USUAL_FACTOR` x ``usual`` at most on average, if the next computers are not theirs.
+    """
+    return (1.0 - draw) * count > USUAL_FACTOR * usual > 0.0
+
+
 def with_counts_compared(
     view: WorkunitView,
     report: ValidationReport,
     programs: Mapping[AppVersionId, str],
     doubtful: Set[ResultId] = frozenset(),
+    *,
+    usual: float = 0.0,
+    draws: Sequence[float] = (),
 ) -> ValidationReport:
     """Return the report, in which pairs with equal outputs and unequal counts of instructions do not agree.
 
@@ -173,6 +185,8 @@ def with_counts_compared(
     A result without a count is not compared, nor is one that comes after the canonical result, whose credit it gets.  Counts
     of two ``doubtful`` results do not bear each other out while others may.  Once there are more results than the quorum and
     no two counts are equal, the outputs decide alone: instructions of this program are not repeatable, and the job must end.
+
+    ``usual`` and ``draws``, of the workunit, for two results that agree, for three and so on: see `needs_more`.
     """
     if not any(programs.values()) or view.workunit.canonical_result_id is not None:
         return report
@@ -183,11 +197,12 @@ def with_counts_compared(
     }
     unequal: dict[Pair, Reason] = {}
     doubted: dict[Pair, Reason] = {}
+    witnesses: dict[float, set[ResultId]] = {}
     for one, other in report.matches:
         (n, program), (m, partner) = counts.get(one, (0.0, "")), counts.get(other, (0.0, ""))
         if "" in (program, partner) or not (program is None or partner is None or program == partner):
             continue
-        if abs(n - m) > COUNT_TOLERANCE * max(n, m):
+        if n != m:
             unequal[one, other] = phrase(
                 "the outputs are equal, but one counted {one} instructions and the other {other}",
                 one=round(n),
@@ -197,15 +212,20 @@ def with_counts_compared(
             doubted[one, other] = phrase(
                 "neither computer has shown itself reliable: another one has to confirm the count"
             )
+        else:
+            witnesses.setdefault(n, set()).update((one, other))
     further = sum(each.usable for each in report.checked) - view.workunit.rules.min_quorum
     equal = report.matches.difference(unequal)
     if further > 0 and not equal:
         return report
     if further >= ENOUGH_FURTHER and equal == doubted.keys():
         doubted = {}
-    return changed(
-        report, matches=equal.difference(doubted), differences={**report.differences, **unequal, **doubted}
-    )
+    refused = {**unequal, **doubted}
+    for count, agreeing in witnesses.items() if further < 2 * ENOUGH_FURTHER else ():
+        if any(needs_more(count, usual, draw) for draw in draws[len(agreeing) - 2 : len(agreeing) - 1]):
+            why = phrase("so high a count has to be confirmed by another computer")
+            refused |= {pair: why for pair in equal if agreeing.issuperset(pair)}
+    return changed(report, matches=equal.difference(refused), differences={**report.differences, **refused})
 
 
 def judge(view: WorkunitView, report: ValidationReport, *, now: float) -> ValidationDecision:

@@ -40,9 +40,57 @@ def version(connection: Connection, package: packing.Command) -> schema.NewVersi
     return packing.command_version(connection, package)
 
 
-def python_words(command: Sequence[str], portable: bool) -> list[str]:
-    """Return the words of an app's command as a scientist writes them."""
-    return ["python3", *command[1:]] if portable else list(command)
+def kept(
+    app: schema.App, *, command: str | Sequence[str] | None, outputs: Sequence[str] | None, stdout: str | None
+) -> AppSpec:
+    """Return what the next version keeps of an app; what is given, instead.  Raises `JobError`: it is a native program."""
+    if not app.command:
+        raise JobError(
+            f"{app.name} is a native program. Add versions with: cobblestone app version add {app.name}"
+        )
+    portable = any(wasm_package.runs_python(each) for each in app.versions)
+    as_written = ["python3", *app.command[1:]] if portable else list(app.command)
+    names = [spec.name for spec in app.outputs if not spec.optional] if outputs is None else outputs
+    return AppSpec(
+        name=app.name,
+        command=as_written if command is None else command,
+        portable=portable,
+        in_browsers=wasm_package.in_browsers(app.versions),
+        outputs=names,
+        optional_outputs=[spec.name for spec in app.outputs if spec.optional and spec.name not in names],
+        stdout=app.stdout if stdout is None else stdout,
+    )
+
+
+def next_version(connection: Connection, app: schema.App, spec: AppSpec) -> schema.NewVersion:
+    """Store the files of an app's next version; return it, with what it changes of the app.  Raises `JobError`."""
+    _check_whole(app, spec)
+    check_browsers(spec.in_browsers, app.rules.min_quorum, app.comparison.kind, spec.bundle)
+    package = command(spec)
+    largest = max(each.max_nbytes for each in app.outputs)
+    changes = schema.AppChanges(
+        command=list(package.words),
+        stdout=package.stdout,
+        outputs=package.output_bodies(max_nbytes=largest, gzip=any(each.gzip for each in app.outputs)),
+    )
+    return replace(version(connection, package), app_changes=changes)
+
+
+def _check_whole(app: schema.App, spec: AppSpec) -> None:
+    """Raise `JobError` where the next version lacks what the versions before it run in."""
+    modules = any(wasm_package.runs_modules(each) for each in app.versions)
+    if spec.wasm is None and not spec.portable and modules:
+        raise JobError(
+            f"{app.name} runs a WebAssembly module. Also give the module of the new version: --wasm FILE"
+        )
+    if spec.bundle is None and any(bundles.brings_python(each) for each in app.versions):
+        raise JobError(
+            f"{app.name} has a bundled Python. Also give the bundle of the new version: --bundle FILE"
+        )
+    if spec.container is None and packing.brings_container(app.versions):
+        raise JobError(
+            f"{app.name} runs in a container. Also give the container of the new version: --container FILE"
+        )
 
 
 def command(spec: AppSpec) -> packing.Command:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from statistics import median
 
 import structlog
 
@@ -20,9 +22,12 @@ from cobblestone.server.credit.grant_batch import GrantBatch, key_of
 from cobblestone.server.credit.systems import find_system
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts
+from cobblestone.store.work import job_results
 from cobblestone.store.work.uploads import StoredOutput
 
 log = structlog.get_logger(__name__)
+
+FURTHER_DRAWS = 3  #: so many computers more than two may have to confirm a count
 
 Outputs = dict[ResultId, list[StoredOutput]]  # of the results to look at, in their order
 
@@ -76,7 +81,8 @@ def _with_counts(
 ) -> canonical.ValidationReport:
     """Compare counts of instructions as well, where credit pays them.
 
-    In a project of many people those of unknown computers, and of ones that failed lately, need a reliable witness.
+    In a project of many people those of unknown computers, and of ones that failed lately, need a reliable witness, and
+    high ones further ones.
     """
     offer, app_id = ctx.offers.get(tx), view.workunit.app_id
     system = find_system(offer.catalogue.apps[app_id].credit_system)
@@ -90,7 +96,13 @@ def _with_counts(
         if key in known and (not known[key].consecutive_valid or failed_lately(known[key]))
     }
     programs = offer.counted_programs[app_id]
-    return canonical.with_counts_compared(view, report, programs, doubtful)
+    usual = median(job_results.counted_lately(tx, app_id) or [0.0]) if known else 0.0
+    rng = random.Random(f"{ctx.secret.hex()} {view.workunit.id}")
+    draws = [rng.random() for _ in range(FURTHER_DRAWS)]
+    estimate = view.workunit.limits.rsc_fpops_est
+    return canonical.with_counts_compared(
+        view, report, programs, doubtful, usual=usual * estimate, draws=draws
+    )
 
 
 def judge_and_grant(

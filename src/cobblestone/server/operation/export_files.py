@@ -89,13 +89,13 @@ HOSTS: TableForm[domain.ExportedHost] = TableForm(
 TEAMS: TableForm[domain.ExportedTeam] = TableForm(
     wire.write_team,
     (
-        *_columns(int, "id"),
+        *_columns(int, "id", "type"),
         *_columns(str, "name"),
         ("userid", int, attrgetter("founder_id")),
         *_CREDIT,
         *_columns(str, "founder_name"),
         *_columns(float, "create_time"),
-        *_columns(str, "url", "description", "country"),
+        *_columns(str, "url", "name_html", "description", "country"),
     ),
 )
 USER_DELETIONS: TableForm[domain.Deletion] = TableForm(

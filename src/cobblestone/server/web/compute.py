@@ -19,7 +19,7 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database
 
 CHECKPOINT_SECONDS = 20
-"""How often a task is asked for a checkpoint: what a closed tab loses."""
+"""How often a program without an instruction count is asked for a checkpoint."""
 
 _KINDS = {
     ".json": "application/json",

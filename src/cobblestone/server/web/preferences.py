@@ -11,6 +11,7 @@ from starlette.responses import Response
 from cobblestone.domain.apps import App
 from cobblestone.domain.computing import PREFERENCES, Number, Preference
 from cobblestone.domain.people import User
+from cobblestone.ops.aside import read_aside
 from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import N_
@@ -100,7 +101,7 @@ class PreferencePages(Pages[ProjectSite]):
     async def computing(self, visit: ProjectVisit, user: User) -> Response:
         """Show when and how much the volunteer's computers compute, for all projects."""
         venue = _venue(visit)
-        sets = wire.read_computing(user.global_prefs)
+        sets = await read_aside(wire.read_computing, user.global_prefs)
         typed, problems = _as_typed(sets.get(venue, sets[""])), dict[str, str]()
         if visit.request.method == "POST":
             form = await visit.form(max_fields=MAX_FIELDS)
@@ -154,7 +155,7 @@ class PreferencePages(Pages[ProjectSite]):
     async def project(self, visit: ProjectVisit, user: User) -> Response:
         """Show what this project may use and send."""
         venue = _venue(visit)
-        sets = wire.read_project(user.project_prefs)
+        sets = await read_aside(wire.read_project, user.project_prefs)
         found = await visit.read(lambda db: apps.apps_in_use(db)[: wire.MAX_APPS])
         shown, problems = sets.get(venue, sets[""]), dict[str, str]()
         typed = _project_typed(shown)

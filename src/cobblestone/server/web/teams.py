@@ -8,14 +8,14 @@ from typing import Any
 from starlette.responses import Response
 
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.domain.people import Team, User
+from cobblestone.domain.people import Team, TeamType, User
 from cobblestone.domain.values import TeamId, UserId
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import name_problem
 from cobblestone.service.pages.pages import BOTH, POST, Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
-from cobblestone.service.pages.wording import moment
+from cobblestone.service.pages.wording import TEAM_TYPES, moment
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.history import CreditOwner
 from cobblestone.store.engine.database import Database, Transaction
@@ -26,6 +26,7 @@ from cobblestone.store.people import account_changes, teams, users
 from cobblestone.wire.text.writer import one_line, printable
 
 MAX_DESCRIPTION = 5000
+MAX_NAME_HTML = 255  #: as in the family, whose readers take no longer texts
 MAX_FORM_BYTES = 12 * MAX_DESCRIPTION + 2000  # a letter of four bytes takes twelve in a form
 MAX_WORDS = 100
 
@@ -85,14 +86,12 @@ class TeamPages(Pages[ProjectSite]):
         visit.need_confirmed_address(user)
         if visit.request.method != "POST":
             return visit.show("team_create.html", typed={}, problems={}, team=None)
-        form = await visit.form(max_bytes=MAX_FORM_BYTES, long_fields={"description"})
+        form = await _form(visit, TeamType.CLUB)
         problems = _problems(form)
         if not problems:
             try:
                 team = await visit.write(
-                    lambda tx: teams.found_team(
-                        tx, user.id, name=form["name"].strip(), now=visit.ctx.clock(), **_texts(form)
-                    )
+                    lambda tx: teams.found_team(tx, user.id, _profile(form), now=visit.ctx.clock())
                 )
                 return visit.go(f"team_display.php?teamid={team.id}")
             except Conflict:
@@ -105,7 +104,7 @@ class TeamPages(Pages[ProjectSite]):
         team = await self._own_team(visit, user)
         if visit.request.method != "POST":
             return visit.show("team_create.html", typed={}, problems={}, team=team)
-        form = await visit.form(max_bytes=MAX_FORM_BYTES, long_fields={"description"})
+        form = await _form(visit, team.type)
         if form.get("action") == "hand_over":
             problems = await self._hand_over(visit, user, team, form)
         else:
@@ -113,13 +112,7 @@ class TeamPages(Pages[ProjectSite]):
             if not problems:
                 try:
                     await visit.write(
-                        lambda tx: teams.update_team(
-                            tx,
-                            team.id,
-                            name=form["name"].strip(),
-                            joinable="joinable" in form,
-                            **_texts(form),
-                        )
+                        lambda tx: teams.update_team(tx, team.id, _profile(form), joinable="joinable" in form)
                     )
                 except Conflict:
                     problems = {"name": _("There is already a team of this name.")}
@@ -185,14 +178,25 @@ def _problems(form: Mapping[str, str]) -> dict[str, str]:
     url = form.get("url", "").strip()
     if url and not url.startswith(("https://", "http://")):
         problems["url"] = _("A web address must begin with https://")
-    for name, most in (("description", MAX_DESCRIPTION), ("url", 200), ("country", 200)):
+    for name, most in _LONGEST.items():
         if len(form.get(name, "")) > most:
             problems[name] = _("This is too long.")
+    if form["type"] not in map(str, TEAM_TYPES):
+        problems["type"] = _("Choose one of the list.")
     return problems
 
 
-def _texts(form: Mapping[str, str]) -> dict[str, str]:
-    return {name: printable(form.get(name, "")).strip() for name in ("description", "url", "country")}
+_LONGEST = {"description": MAX_DESCRIPTION, "name_html": MAX_NAME_HTML, "url": 200, "country": 200}
+
+
+async def _form(visit: ProjectVisit, kind: TeamType) -> dict[str, str]:
+    """Return what was posted; a form without a type leaves it as it is."""
+    return {"type": f"{kind:d}"} | await visit.form(max_bytes=MAX_FORM_BYTES, long_fields={"description"})
+
+
+def _profile(form: Mapping[str, str]) -> teams.TeamProfile:
+    texts = {name: printable(form.get(name, "")).strip() for name in _LONGEST}
+    return teams.TeamProfile(name=form["name"].strip(), type=TeamType(int(form["type"])), **texts)
 
 
 def _no_team(team_id: int) -> PageError:

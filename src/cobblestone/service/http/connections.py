@@ -21,6 +21,7 @@ import sys
 from collections.abc import Collection, Generator, Sequence
 from typing import Any, Protocol, cast
 
+import httptools
 import structlog
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -31,6 +32,9 @@ log = structlog.get_logger(__name__)
 
 MAX_HEAD_BYTES = 65_536
 """Of request line and header fields; a BOINC client sends less than 1,000."""
+
+MAX_PIPELINED = 16
+"""Requests that wait while the first is answered; no browser and no client sends a second one so early."""
 
 SPARE_FILES = 512
 """Open files that are kept for the database, uploads and downloads, beside the connections."""
@@ -50,6 +54,7 @@ class GuardedConnection(HttpToolsProtocol):
         self.quiet_since = self.loop.time()
         self._head_bytes = 0
         self._in_head = False
+        self._pieces: list[bytes] = []  #: of a body, out of what was just received
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Accept a connection; if there are too many, close the one that has been silent longest."""
@@ -75,6 +80,7 @@ class GuardedConnection(HttpToolsProtocol):
             if self.silent.pop(self, self) is None:
                 self.silent[self] = None
         super().data_received(data)
+        self._pass_on()
         if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
@@ -84,6 +90,8 @@ class GuardedConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Note that a request starts."""
+        if len(self.pipeline) > MAX_PIPELINED:
+            raise httptools.HttpParserError("too many requests before the first was answered")
         self.waits_for_sender = self._in_head = True
         self.silent[self] = None
         self._head_bytes = 0
@@ -94,8 +102,18 @@ class GuardedConnection(HttpToolsProtocol):
         self._in_head = False
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        """Collect the pieces of a body: the library copies what it has with each, and they may be of one byte."""
+        self._pieces.append(body)
+
+    def _pass_on(self) -> None:
+        if self._pieces:
+            super().on_body(b"".join(self._pieces))
+            self._pieces.clear()
+
     def on_message_complete(self) -> None:
         """Stop the sender's clock: the request is complete, and now the time is ours."""
+        self._pass_on()
         self.waits_for_sender = False
         self.silent.pop(self, None)
         super().on_message_complete()

@@ -174,7 +174,7 @@ class _Request:
         self._path = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
-        self._nbytes = 0  # of the head, then of the body that was not taken yet
+        self._nbytes = 0  # of the head
         self._expects_continue = False
         self._disconnected = False
         self._waiter: asyncio.Future[None] | None = None
@@ -198,6 +198,11 @@ class _Request:
             if self._nbytes > MAX_HEAD_BYTES:
                 log.info("head_too_large", client=self._connection.client)
                 self._refuse(TOO_LARGE)
+        elif self._body:
+            if not self.paused and sum(map(len, self._body)) > HIGH_WATER_BYTES:
+                self.paused = True
+                self._transport.pause_reading()
+            self._wake()
 
     def disconnect(self) -> None:
         """Note that the client has gone."""
@@ -230,20 +235,13 @@ class _Request:
     def on_headers_complete(self) -> None:
         """Start the endpoint, which may want to read a large body as it arrives."""
         self.in_head = False
-        self._nbytes = 0
         self.keep_alive = self._parser.get_http_version() != "1.0" and self._parser.should_keep_alive()
         self._connection.start(self, self._connection.apps[self._path])
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
-        if self._answered:  # an endpoint need not read what it refuses
-            return
-        self._body.append(body)
-        self._nbytes += len(body)
-        if self._nbytes > HIGH_WATER_BYTES and not self.paused:
-            self.paused = True
-            self._transport.pause_reading()
-        self._wake()
+        """Take a part of the body, which may be of one byte: all else is done once for all that came."""
+        if not self._answered:  # an endpoint need not read what it refuses
+            self._body.append(body)
 
     def on_message_complete(self) -> None:
         """Note the end of the request: now the time is ours."""
@@ -293,7 +291,6 @@ class _Request:
             return {"type": "http.disconnect"}
         body = b"".join(self._body)
         self._body.clear()
-        self._nbytes = 0
         return {"type": "http.request", "body": body, "more_body": not self.complete}
 
     def _read_on(self) -> None:

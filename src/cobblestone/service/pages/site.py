@@ -144,7 +144,11 @@ class Site(ABC, Generic[A, V]):
         )
         environment.filters.update(filters)
         environment.globals.update(
-            base=self.base, static=self._static.address, languages=NAMES, language=current
+            base=self.base,
+            static=self._static.address,
+            languages=NAMES,
+            language=current,
+            team_types=wording.TEAM_TYPES,
         )
         environment.globals.update(values)
         self._environment: jinja2.Environment = environment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Literal
@@ -13,8 +13,19 @@ from babel import Locale
 from babel.dates import format_datetime, format_timedelta
 from babel.numbers import format_decimal
 
+from cobblestone.domain.people import TeamType
 from cobblestone.service.languages import ENGLISH, N_, current
 from cobblestone.service.languages import gettext as _
+
+TEAM_TYPES: Mapping[int, str] = {
+    TeamType.CLUB: N_("Club or other group"),
+    TeamType.COMPANY: N_("Company"),
+    TeamType.PRIMARY_SCHOOL: N_("Primary school"),
+    TeamType.SECONDARY_SCHOOL: N_("Secondary school"),
+    TeamType.JUNIOR_COLLEGE: N_("Junior college"),
+    TeamType.UNIVERSITY: N_("University or department"),
+    TeamType.GOVERNMENT: N_("Government agency"),
+}
 
 # -- numbers -------------------------------------------------------------------
 

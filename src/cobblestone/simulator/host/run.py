@@ -142,9 +142,13 @@ def simulate(
     ]
     network = Network(host, servers, streams)
     rng = shared if shared is not None else streams.stream("backoff")
-    with policies.blamed_on(policy.registered):
+
+    def run() -> SimulatedClient:
         client = make_client(host, network, policy, rng, backends)
         host.run(client)
+        return client
+
+    client = policies.watched(policy.registered, run, beat=lambda: host.now)
     for task in client.left_over():
         host.books.leave(task, scenario.duration)
     require_balance(scenario, policy, seed, host.books)

@@ -10,7 +10,6 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cobblestone.ops.policies import blamed_on
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.published.round_robin import PURE, RoundRobinBackends
 from cobblestone.simulator.host.books import Books
@@ -59,8 +58,7 @@ class Crowd:
             self._join(host, rng.random() * min(DAY, self._scenario.duration / 2.0))
         while self._queue:
             at, i = heapq.heappop(self._queue)
-            with blamed_on(self._policy.registered):
-                self._go_on(i, at)
+            self._go_on(i, at)
             yield at
 
     def close(self) -> list[Books]:

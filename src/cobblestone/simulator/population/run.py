@@ -30,6 +30,7 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.hosts import CPU as CPU_RESOURCE
 from cobblestone.domain.hosts import Host, HostDescription
 from cobblestone.domain.values import AppId, HostId, UserId, float_sum
+from cobblestone.ops.policies import watched
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.core.events import ContactProject
 from cobblestone.policy.client.core.values import CPU, FetchRequest
@@ -219,12 +220,18 @@ def run_population(
 
         if knows(scenario, policy):
             crowd = CompiledCrowd(scenario, policy, shared_streams, doors)
-    day = 0.0
-    with _rare_collections():
-        for at in crowd.live(hosts):
-            if progress is not None and at >= day:
+    now = 0.0
+
+    def live() -> None:
+        nonlocal now
+        day = 0.0
+        for now in crowd.live(hosts):
+            if progress is not None and now >= day:
                 progress(day / DAY, scenario.duration / DAY)
                 day += DAY
+
+    with _rare_collections():
+        watched(policy.registered, live, beat=lambda: now)
     return _close(scenario, policy, seed, len(hosts), crowd.close(), projects)
 
 

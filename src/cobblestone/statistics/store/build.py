@@ -20,7 +20,8 @@ that it is somebody's.  So each account notes since when it has had its id and n
 
 4. the account that has claimed them longest has its whole past; the holder of the id has it too, if it claimed them not more than
    `GRACE_DAYS` later than the first: people who change their address do so at one project after the other;
-5. who was with the same holder before, under another id or name, counts since then (``joined.parquet`` remembers it).
+5. who was with the same holder before, under another id or name, counts since then (``joined.parquet`` remembers it), and so
+   does the holder.
 
 The same holds for computers (their id and owner) and teams (their name).
 """
@@ -190,17 +191,19 @@ def _hosts(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], n
 
 
 def _teams(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject], now: float) -> None:
-    rows = _union(members, "team.parquet", "id, name, country, create_time, claimed", now)
+    rows = _union(members, "team.parquet", "id, type, name, country, create_time, claimed", now)
     db.execute(f"""
         CREATE TEMP TABLE team AS
-        SELECT rows.*, CASE WHEN fold(rows.name) <> '' THEN md5(fold(rows.name)) ELSE project.name || '-' || id END AS whole
+        SELECT rows.*, CASE WHEN type > 0 THEN type::VARCHAR END AS told,
+            CASE WHEN fold(rows.name) <> '' THEN md5(fold(rows.name)) ELSE project.name || '-' || id END AS whole
         FROM ({rows}) AS rows JOIN project USING (project)""")
     db.execute("""
         INSERT INTO entity_raw
-        SELECT 'team', project, id::VARCHAR, name, country, total, recent, 1, NULL, '', create_time, whole, claimed FROM team
+        SELECT 'team', project, id::VARCHAR, name, country, total, recent, 1, NULL, coalesce(told, ''), create_time, whole,
+            claimed FROM team
         UNION ALL
-        SELECT 'team', 0, whole, arg_min(name, project), arg_min(country, project), sum(total), sum(recent), count(*), NULL, '',
-            min(create_time), NULL, 0 FROM team GROUP BY whole""")
+        SELECT 'team', 0, whole, arg_min(name, project), arg_min(country, project), sum(total), sum(recent), count(*), NULL,
+            coalesce(arg_min(told, project), ''), min(create_time), NULL, 0 FROM team GROUP BY whole""")
     db.execute("""
         CREATE TABLE member AS
         SELECT *, row_number() OVER (PARTITION BY whole ORDER BY total DESC, key)::INTEGER AS rank_total,
@@ -258,8 +261,9 @@ def _since(db: duckdb.DuckDBPyConnection, folder: SiteFolder, day: float) -> Non
                 ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
             QUALIFY count(*) OVER (PARTITION BY kind, whole) > 1)
         SELECT together.* EXCLUDE (holder_project), own.name AS project_name, theirs.name AS holder_project, CASE
-            WHEN holder_claimed <= first + {GRACE_DAYS} THEN CASE WHEN together.project = theirs.project
-                AND together.key = together.holder THEN 0 ELSE least(claimed, coalesce(known.since, claimed)) END
+            WHEN holder_claimed <= first + {GRACE_DAYS} AND together.project = theirs.project AND together.key = together.holder
+                THEN coalesce(known.since, 0)
+            WHEN holder_claimed <= first + {GRACE_DAYS} THEN least(claimed, coalesce(known.since, claimed))
             WHEN claimed = first THEN 0 ELSE least(claimed, coalesce(known.since, claimed)) END AS since
         FROM together JOIN project AS own USING (project) JOIN project AS theirs ON theirs.project = holder_project
         LEFT JOIN known ON known.kind = together.kind AND known.project = own.name AND known.key = together.key
@@ -276,7 +280,6 @@ def _since(db: duckdb.DuckDBPyConnection, folder: SiteFolder, day: float) -> Non
     write_parquet(
         db,
         f"""SELECT {names}, since, {day!r}::DOUBLE AS seen FROM joined
-            WHERE (project_name, key) <> (holder_project, holder)
             UNION ALL FROM known ANTI JOIN (SELECT {names} FROM joined) USING (kind, project, key, holder_project, holder)
             ORDER BY ALL""",
         path,

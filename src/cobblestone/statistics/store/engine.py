@@ -38,7 +38,7 @@ def parquet(paths: Path | Iterable[Path], options: str = "") -> str:
     return f"read_parquet([{', '.join(map(text, files))}]{options})"
 
 
-_FORMERLY = {"gpus": "''", "claimed": "0.0::DOUBLE"}
+_FORMERLY = {"gpus": "''", "claimed": "0.0::DOUBLE", "type": "0"}
 """What columns hold in rows written by an earlier version, which lack them."""
 
 

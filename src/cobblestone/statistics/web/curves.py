@@ -13,6 +13,8 @@ from cobblestone.statistics.store.history import DAY_SECONDS
 from cobblestone.statistics.store.queries import DayFigures
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640.0, 240.0, 56.0, 22.0, 8.0, 6.0
+HALF_BAR = 0.06
+"""Half the width of the bar that stands for a single day, as a part of the whole."""
 MOST_LAYERS = 8
 MOST_POINTS = 160
 
@@ -41,6 +43,7 @@ class Curves:
     layers: Sequence[Layer]
     levels: Sequence[GridTick]
     dates: Sequence[GridTick]
+    of_one: bool  #: whether it shows a single day, as a bar
 
 
 def value_at(days: Sequence[DayFigures], day: float) -> float:
@@ -57,65 +60,70 @@ def value_at(days: Sequence[DayFigures], day: float) -> float:
 def curves(
     histories: Mapping[str, Sequence[DayFigures]], *, until: float, step: float = 1.0, stacked: bool = True
 ) -> Curves | None:
-    """Return the chart of totals by label, the largest at the bottom; None with less than two days.
+    """Return the chart of totals by label, the largest at the bottom; None without any credit.
 
     ``until``: the last day, since 1970; ``step``: of the histories, in days.  What is beyond
-    `MOST_LAYERS` is drawn as one.  Not stacked: lines beside each other.
+    `MOST_LAYERS` is drawn as one.  Not stacked: lines.  A single day is a bar for all, or bars beside each other.
     """
     known = {label: days for label, days in histories.items() if days}
     first = min((days[0].day for days in known.values()), default=until)
-    if until <= first:
-        return None
-    shown_days = _spread(first, until, step)
-    values = {label: [value_at(days, day + step / 2) for day in shown_days] for label, days in known.items()}
-    order = sorted(values, key=lambda label: -values[label][-1])
-    if len(order) > MOST_LAYERS:
-        rest = order[MOST_LAYERS - 1 :]
-        values[_("others")] = [sum(column) for column in zip(*(values[label] for label in rest), strict=True)]
-        order = [*order[: MOST_LAYERS - 1], _("others")]
-    base = [0.0] * len(shown_days)
-    tops: list[tuple[str, list[float], list[float]]] = []
-    for label in order:
-        top = (
-            [low + value for low, value in zip(base, values[label], strict=True)]
-            if stacked
-            else values[label]
-        )
-        tops.append((label, base, top))
+    of_one = until <= first
+    shown_days = [until, until] if of_one else _spread(first, until, step)
+    values = _largest(
+        {label: [value_at(days, day + step / 2) for day in shown_days] for label, days in known.items()}
+    )
+    base: Sequence[float] = [0.0] * len(shown_days)
+    tops: list[tuple[Sequence[float], Sequence[float]]] = []
+    for own in values.values():
+        top = [low + value for low, value in zip(base, own, strict=True)] if stacked else own
+        tops.append((base, top))
         base = top if stacked else base
-    most = max((max(top) for _label, _base, top in tops), default=0.0)
-    x = [LEFT + (day - first) / (until - first) * (WIDTH - LEFT - RIGHT) for day in shown_days]
+    most = max((max(top) for _base, top in tops), default=0.0)
+    if most <= 0:
+        return None
+    shares = [0.5 - HALF_BAR, 0.5 + HALF_BAR]
+    if not of_one:
+        shares = [(day - first) / (until - first) for day in shown_days]
+    beside = 3 * HALF_BAR if of_one and not stacked else 0.0
 
-    def points(numbers: Sequence[float]) -> list[str]:
-        scale = (HEIGHT - TOP - BOTTOM) / most if most > 0 else 0.0
-        return [
-            f"{place:.1f},{HEIGHT - BOTTOM - number * scale:.1f}"
-            for place, number in zip(x, numbers, strict=True)
-        ]
+    def outline(number: int, low: Sequence[float], top: Sequence[float]) -> str:
+        x = [_left(share + (number - (len(tops) - 1) / 2) * beside) for share in shares]
+        there = [f"{place:.1f},{_height(value / most):.1f}" for place, value in zip(x, top, strict=True)]
+        back = [f"{place:.1f},{_height(value / most):.1f}" for place, value in zip(x, low, strict=True)][::-1]
+        return " ".join(there + (back if stacked or of_one else []))
 
     return Curves(
         layers=[
-            Layer(
-                label=label,
-                points=" ".join(points(top) + (points(low)[::-1] if stacked else [])),
-                last=values[label][-1],
-            )
-            for label, low, top in tops
+            Layer(label=label, points=outline(number, *tops[number]), last=own[-1])
+            for number, (label, own) in enumerate(values.items())
         ],
-        levels=[
-            GridTick(
-                position=HEIGHT - BOTTOM - level / (most or 1.0) * (HEIGHT - TOP - BOTTOM), label=short(level)
-            )
-            for level in round_levels(most)
-        ],
+        levels=[GridTick(position=_height(level / most), label=short(level)) for level in round_levels(most)],
         dates=[
-            GridTick(
-                position=LEFT + share * (WIDTH - LEFT - RIGHT),
-                label=_date(first + share * (until - first), until - first),
-            )
-            for share in (0.13, 0.5, 0.87)
+            GridTick(position=_left(share), label=_date(first + share * (until - first), until - first))
+            for share in ((0.5,) if of_one else (0.13, 0.5, 0.87))
         ],
+        of_one=of_one,
     )
+
+
+def _largest(values: Mapping[str, Sequence[float]]) -> dict[str, Sequence[float]]:
+    """Return the values by label, the largest at the end first; what is beyond `MOST_LAYERS` added up."""
+    order = sorted(values, key=lambda label: -values[label][-1])
+    found = {label: values[label] for label in order}
+    if len(order) > MOST_LAYERS:
+        rest = [found.pop(label) for label in order[MOST_LAYERS - 1 :]]
+        found[_("others")] = [sum(column) for column in zip(*rest, strict=True)]
+    return found
+
+
+def _left(share: float) -> float:
+    """Return the place of a part of the time, from the left."""
+    return LEFT + share * (WIDTH - LEFT - RIGHT)
+
+
+def _height(share: float) -> float:
+    """Return the place of a part of the largest value, from above."""
+    return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
 
 def round_levels(most: float) -> list[float]:
@@ -157,6 +165,6 @@ def _spread(first: float, until: float, step: float) -> list[float]:
 
 
 def _date(day: float, range_: float) -> str:
-    """Return a date, or a time of day if the chart covers only a day or two."""
+    """Return a date, or a time of day if the chart covers only parts of days, or a day or two."""
     time = day * DAY_SECONDS
-    return wording.day(time) if range_ > 2 else wording.moment(time)
+    return wording.day(time) if range_ > 2 or (range_ == 0 and day == int(day)) else wording.moment(time)

@@ -161,6 +161,7 @@ def teams(db: Database, order: domain.ExportOrder) -> Iterator[domain.ExportedTe
     """Yield teams with credit; the founder appears only after agreeing."""
     query = (
         "SELECT t.id, t.total_credit, t.expavg_credit, t.expavg_time, t.name, t.create_time, t.description, t.url, t.country,"
+        " t.type, t.name_html,"
         f" u.id, COALESCE(u.name, '') FROM team t LEFT JOIN user_account u ON u.id = t.founder_id AND {EXPORTED}"
         " WHERE t.total_credit > 0"
     )
@@ -174,8 +175,10 @@ def teams(db: Database, order: domain.ExportOrder) -> Iterator[domain.ExportedTe
                 description=row[6],
                 url=web_address(row[7]),
                 country=row[8],
-                founder_id=row[9],
-                founder_name=row[10],
+                type=row[9],
+                name_html=row[10],
+                founder_id=row[11],
+                founder_name=row[12],
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.domain.people import Team
+from cobblestone.domain.people import Team, TeamType
 from cobblestone.domain.values import TeamId, UserId
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
@@ -43,20 +43,34 @@ def rows_of(db: Database, team_ids: list[int]) -> list[TeamRow]:
     return [TeamRow(team=team, n_members=count_members(db, team.id)) for team in found if team is not None]
 
 
-def update_team(
-    tx: Transaction, team_id: TeamId, *, name: str, description: str, url: str, country: str, joinable: bool
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamProfile:
+    """How a founder describes a team."""
+
+    name: str
+    type: TeamType = TeamType.CLUB
+    name_html: str = ""
+    description: str = ""
+    url: str = ""
+    country: str = ""
+
+
+_PROFILE = RowMapper(TeamProfile).writer()
+
+
+def update_team(tx: Transaction, team_id: TeamId, profile: TeamProfile, *, joinable: bool) -> None:
     """Store a founder's description of a team.
 
     Raises:
         Conflict: another team has the name.
     """
-    other = users.team_by_name(tx, name)
+    other = users.team_by_name(tx, profile.name)
     if other is not None and other.id != team_id:
-        raise Conflict(f"There is already a team called {name}.")
+        raise Conflict(f"There is already a team called {profile.name}.")
+    tx.execute(_PROFILE.update("team"), (*_PROFILE.values(profile), team_id))
     tx.execute(
-        "UPDATE team SET name = ?, name_lc = ?, description = ?, url = ?, country = ?, joinable = ? WHERE id = ?",
-        (name.strip(), name.strip().lower(), description, url, country, int(joinable), team_id),
+        "UPDATE team SET name_lc = ?, joinable = ? WHERE id = ?",
+        (profile.name.lower(), int(joinable), team_id),
     )
 
 
@@ -98,9 +112,7 @@ def hand_over(tx: Transaction, team_id: TeamId, founder_id: UserId, heir_id: Use
         raise Conflict("Only the founder can hand over a team.")
 
 
-def found_team(
-    tx: Transaction, founder_id: UserId, *, name: str, description: str, url: str, country: str, now: float
-) -> Team:
+def found_team(tx: Transaction, founder_id: UserId, profile: TeamProfile, *, now: float) -> Team:
     """Create a team; its founder leaves another team first.
 
     Raises:
@@ -109,8 +121,8 @@ def found_team(
     founder = users.user_by_id(tx, founder_id)
     if founder is not None and founder.team_id is not None:
         account_changes.leave_team(tx, founder_id, founder.team_id)
-    team = users.create_team(tx, name, founder_id, now=now)
-    update_team(tx, team.id, name=name, description=description, url=url, country=country, joinable=True)
+    team = users.create_team(tx, profile.name, founder_id, now=now)
+    update_team(tx, team.id, profile, joinable=True)
     return team
 
 

@@ -197,12 +197,22 @@ def turnarounds(db: Database, app_id: AppId) -> list[Turnaround]:
 
 def paid_lately(db: Database, app_id: AppId) -> list[tuple[float, float]]:
     """Return credit and ``rsc_fpops_est`` of the 200 newest valid results of an app."""
-    rows = db.query(
-        "SELECT r.granted_credit, w.rsc_fpops_est FROM result r JOIN workunit w ON w.id = r.workunit_id"
+    return [(row[0], row[1]) for row in _valid_lately(db, app_id)]
+
+
+def counted_lately(db: Database, app_id: AppId) -> list[float]:
+    """Return instructions per estimated operation of those that have counted, of the 200 newest valid results of an app."""
+    rows = [(max(row[2], row[3]), row[1]) for row in _valid_lately(db, app_id)]
+    return [count / estimate for count, estimate in rows if count > 0 and estimate > 0]
+
+
+def _valid_lately(db: Database, app_id: AppId) -> Sequence[Sequence[float]]:
+    return db.query(
+        "SELECT r.granted_credit, w.rsc_fpops_est, r.fpops_counted, r.intops_counted"
+        " FROM result r JOIN workunit w ON w.id = r.workunit_id"
         f" WHERE r.app_id = ? AND r.validate_state = {ValidateState.VALID} ORDER BY r.id DESC LIMIT 200",
         (app_id,),
     )
-    return [(row[0], row[1]) for row in rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

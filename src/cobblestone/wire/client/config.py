@@ -84,6 +84,8 @@ def read_proxy(settings: Settings) -> tuple[Proxy | None, str]:
 
 
 MAX_FILE_BYTES = 1 << 20
+MAX_ELEMENTS = 1000
+"""Of preferences; clients write 90."""
 _PREFERENCE_SWITCHES = {each.name for each in fields(ComputingPreferences) if each.type == "bool"}
 _PREFERENCE_NUMBERS = {each.name for each in fields(ComputingPreferences) if each.type == "float"}
 _ORDER = tuple(each.name for each in fields(ComputingPreferences) if each.type in ("bool", "float"))
@@ -164,7 +166,7 @@ def _apply(preferences: ComputingPreferences, element: Element, problems: list[s
     """Apply a file's elements; an absent limit for the time of not being in use equals that for the time of use."""
     changes: dict[str, Any] = {}  # Any: fields of several types
     hours = {"hours": list(preferences.hours), "network_hours": list(preferences.network_hours)}
-    for child in element:
+    for child in element[:MAX_ELEMENTS]:
         name = str(child.tag)
         if name in _PREFERENCE_SWITCHES:
             changes[name] = read_switch(child, problems)

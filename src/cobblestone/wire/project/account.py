@@ -296,6 +296,8 @@ def parse_web_query(
     """
     if len(query) > max_length:
         raise WebRpcFailure(WebRpcError.GENERIC, "The request is too long")
+    if 3 * query.count("%") > len(query):  # a character takes three; others cost ten times as much to read
+        raise WebRpcFailure(WebRpcError.GENERIC, "The request is not encoded as an address")
     try:
         fields = parse_qsl(query, keep_blank_values=True, max_num_fields=max_fields)
     except ValueError:
@@ -519,7 +521,7 @@ def _team_xml(team: Team) -> str:
         f"    <create_time>{whole(team.create_time)}</create_time>\n"
         f"    <userid>{team.founder_id}</userid>\n"
         f"{scalars(team, 'name url', '    ')}"
-        "    <type>1</type>\n"
+        f"    <type>{team.type:d}</type>\n"
         f"{scalar('country', team.country, '    ')}"
         f"    <total_credit>{decimal(credit.total)}</total_credit>\n"
         f"    <expavg_credit>{decimal(credit.recent.value)}</expavg_credit>\n"

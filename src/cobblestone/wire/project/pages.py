@@ -291,8 +291,8 @@ def canonical_master_url(text: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         parts = urlsplit("")
-    legal = all("!" <= character <= "~" and character not in "<>\"'\\" for character in url)
-    if parts.scheme.lower() not in ("http", "https") or not parts.hostname or not legal or len(url) > MAX_URL:
+    legal = len(url) <= MAX_URL and all("!" <= each <= "~" and each not in "<>\"'\\" for each in url)
+    if parts.scheme.lower() not in ("http", "https") or not parts.hostname or not legal:
         raise RemoteProtocolError(f"{text[:80]!r} is not a project address: expected https://host/path/")
     path = parts.path if parts.path.endswith("/") else f"{parts.path}/"
     return f"{parts.scheme.lower()}://{parts.netloc.lower()}{path}"

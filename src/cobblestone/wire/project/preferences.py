@@ -54,7 +54,7 @@ _NUMBERS = {
     "ram_max_used_idle_pct": 100.0,
 }
 MAX_CACHED = 4096
-MAX_TEXT, MAX_TAGS = 32 * 1024, 4000
+MAX_TEXT, MAX_TAGS = 32 * 1024, 2000
 """Characters and tags that are read: clients write 3 kB with 90 tags, and as much again for each venue."""
 VENUES = ("home", "work", "school")
 
@@ -93,7 +93,6 @@ _read_cached = lru_cache(maxsize=1024)(_read)
 GPU_FLAGS = {"no_cuda": "NVIDIA", "no_ati": "ATI", "no_intel_gpu": "intel_gpu", "no_apple_gpu": "apple_gpu"}
 """Elements of project preferences that exclude a type of GPU."""
 
-MAX_SELECTED_APPS = 1000
 MAX_JOBS = 1_000_000
 
 
@@ -113,7 +112,7 @@ def _read_project(text: str, venue: str) -> ProjectPreferences:
     no_gpu_types = {gpu for flag, gpu in GPU_FLAGS.items() if _is_set(values.get(flag, "0"))}
     if _is_set(values.get("no_gpus", "0")):
         no_gpu_types |= set(GPU_FLAGS.values())
-    apps = {_whole(value, 2**31) for name, value in found[:MAX_SELECTED_APPS] if name == "app_id"}
+    apps = {_whole(value, 2**31) for name, value in found if name == "app_id"}
     return ProjectPreferences(
         selected_apps=frozenset(AppId(number) for number in apps if number),
         allow_non_preferred=_is_set(values.get("allow_non_preferred_apps", "0")),

@@ -39,9 +39,6 @@ ROOTS: Mapping[ExportedTable, str] = {
 }
 """Names of the documents' outermost elements."""
 
-TEAM_TYPE = 1
-"""The family's number for a team of no particular kind; ours have none."""
-
 
 def write_head(table: ExportedTable) -> str:
     """Return the start of a file of rows."""
@@ -63,6 +60,10 @@ def _finite(*numbers: float) -> tuple[float, ...]:
 
 def _optional(name: str, text: str) -> str:
     return f" <{name}>{line_text(text)}</{name}>\n" if text else ""
+
+
+def _not_indented(name: str, text: str) -> str:
+    return f"<{name}>{escape(text)}</{name}>\n" if text else ""
 
 
 # Templates in the style of C: one operation fills in all numbers, for millions of rows.
@@ -172,7 +173,7 @@ _TEAM = """<team>
  <expavg_time>%f</expavg_time>
   <founder_name>%s</founder_name>
  <create_time>%d</create_time>
-%s%s <country>%s</country>
+%s%s%s <country>%s</country>
 </team>
 """
 
@@ -181,17 +182,17 @@ def write_team(team: ExportedTeam) -> str:
     """Return a team."""
     recent = team.credit.recent
     *credit, created = _finite(team.credit.total, recent.value, recent.time, team.create_time)
-    description = f"<description>{escape(team.description)}</description>\n" if team.description else ""
     return _TEAM % (
         team.id,
-        TEAM_TYPE,
+        team.type,
         line_text(team.name),
         team.founder_id or 0,
         *credit,
         line_text(team.founder_name),
         created,
         _optional("url", team.url),
-        description,
+        _not_indented("name_html", team.name_html),
+        _not_indented("description", team.description),
         line_text(team.country),
     )
 

@@ -344,6 +344,7 @@ ELEMENTS: Mapping[ExportedTable, tuple[Element, ...]] = {
     ),
     ExportedTable.TEAM: (
         *_NUMBERS,
+        Element("type", "type", Form.WHOLE, LARGEST_ID),
         Element("name", "name", Form.TEXT),
         Element("country", "country", Form.FEW),
     ),

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.wire.text.reader import (
+    MAX_BLOCK_CHARS,
     Element,
     Fields,
     Lenience,
@@ -129,7 +130,10 @@ _IN_COPROC = _opening("coproc_opencl", "pci_info")
 
 
 class _Scan:
-    """One pass over a request in the usual layout; every method raises UnusualLayout if it meets another."""
+    """One pass over a request in the usual layout; every method raises UnusualLayout if it meets another.
+
+    No search goes further than a block may: as long as one lasts, all other threads wait.
+    """
 
     def __init__(self, text: str, notes: list[Lenience]) -> None:
         self.text = text
@@ -140,7 +144,7 @@ class _Scan:
         between: list[str] = []
         position = begin
         search = _TOP.search
-        while match := search(text, position, end):
+        while match := search(text, position, min(end, position + MAX_BLOCK_CHARS)):
             between.append(text[position : match.start()])
             tag, inside = match[1], match.end()
             if tag == "result":
@@ -197,7 +201,7 @@ class _Scan:
         files: list[Fields] = []
         stderr = ""
         position = begin
-        while match := _IN_RESULT.search(text, position):
+        while match := _IN_RESULT.search(text, position, position + MAX_BLOCK_CHARS):
             between.append(text[position : match.start()])
             tag, inside = match[1], match.end()
             if tag is None:
@@ -220,7 +224,7 @@ class _Scan:
     def _file(self, begin: int) -> tuple[Fields, int]:
         """Read a file; also return the position of its closing tag."""
         text = self.text
-        match = _IN_FILE.search(text, begin)
+        match = _IN_FILE.search(text, begin, begin + MAX_BLOCK_CHARS)
         if match is None:
             raise UnusualLayout("file_info")
         if match[1] is None:

@@ -152,14 +152,16 @@ def cut_verbatim(text: str, tags: Sequence[str]) -> tuple[str, dict[str, str]]:
     pieces: dict[str, str] = {}
     out: list[str] = []
     position = 0
-    opening = re.compile(f"<({'|'.join(tags)})>")
-    while match := opening.search(text, position):
-        begin = match.end()
+    # Not one regular expression for all: as long as it searches, all other threads wait.
+    nearest = {tag: text.find(f"<{tag}>") for tag in tags}
+    while found := [(at, tag) for tag, at in nearest.items() if at >= 0]:
+        at, tag = min(found)
+        begin = at + len(tag) + 2
         try:
-            end = end_of_verbatim(text, match[1], begin)
+            end = end_of_verbatim(text, tag, begin)
         except UnusualLayout:
             raise RemoteProtocolError(
-                f"<{match[1]}> at byte {begin} has no closing tag", reply_hint="The request was cut short."
+                f"<{tag}> at byte {begin} has no closing tag", reply_hint="The request was cut short."
             ) from None
         if len(pieces) == MAX_PIECES:
             raise RemoteProtocolError(
@@ -169,6 +171,7 @@ def cut_verbatim(text: str, tags: Sequence[str]) -> tuple[str, dict[str, str]]:
         pieces[key] = text[begin:end]
         out += text[position:begin], key
         position = end
+        nearest |= {each: text.find(f"<{each}>", end) for at, each in found if at < end}
     out.append(text[position:])
     return "".join(out), pieces
 
@@ -225,8 +228,9 @@ def _parse(text: str, *, recover: bool) -> Element | None:
 
 def _repair(text: str) -> str:
     """Escape stray ``&`` and ``<``, and resolve numeric references: lxml gives back invalid UTF-8 for surrogates."""
+    text = _REFERENCE.sub(_resolve_number, text)  # first: it would look at each "&lt;" that comes next
     text = _STRAY.sub(lambda match: "&amp;" if match.group() == "&" else "&lt;", text)
-    return _REFERENCE.sub(_resolve_number, text).translate(_CONTROL_CHARACTERS)
+    return text.translate(_CONTROL_CHARACTERS)
 
 
 def _resolve_number(match: re.Match[str]) -> str:

@@ -17,17 +17,22 @@ from cobblestone.wire.text.reader import WHITE_SPACE, FieldReader, Fields, Lenie
 MAX_BYTES = 64 * 1024 * 1024
 MAX_TAGS = 2_000_000
 MAX_DEPTH = 40
+LEAST_BYTES = 12
+"""Of a message a tag has at least so many on average: a tree of millions of elements would keep the garbage collector busy."""
+STRAY = 20
+"""A ``<`` that begins no element counts as so many tags."""
 
-_TAG = re.compile(
+_TAG = (
     # Most elements hold no other ones: each is one match.
     r"<(?P<leaf>\w{1,64})>(?P<value>[^<]*)</(?P=leaf)>"
-    r"|<!\[CDATA\[(?P<cdata>.*?)(?:\]\]>|\Z)"
-    r"|<!--.*?(?:-->|\Z)"
-    r"|<\?[^>]*(?:>|\Z)"
     r"|</\s*(?P<close>\w{1,64})\s*>"
-    r"|<(?P<open>\w{1,64})(?P<attributes>\s[^<>]*?)?(?P<empty>/?)>",
-    re.DOTALL | re.ASCII,
+    r"|<(?P<open>\w{1,64})(?P<attributes>\s[^<>]*?)?(?P<empty>/?)>"
 )
+_AT = re.compile(_TAG, re.ASCII)
+_IN_TEXT = re.compile(
+    rf"{_TAG}|<!\[CDATA\[(?P<cdata>.*?)(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?[^>]*(?:>|\Z)", re.DOTALL | re.ASCII
+)
+_NO_ELEMENTS = (("<![CDATA[", "]]>"), ("<!--", "-->"), ("<?", ">"))
 
 
 class Node:
@@ -54,7 +59,7 @@ class Node:
         """Return the content as a scalar: CDATA escaped, white space at the ends removed; of an empty element ``1``."""
         raw = self.raw
         if self.cdata:
-            raw = _TAG.sub(_escaped, raw)
+            raw = _IN_TEXT.sub(_escaped, raw)
         return raw.strip(WHITE_SPACE)
 
     def all(self, tag: str) -> Iterator[Node]:
@@ -110,25 +115,31 @@ def read_tree(body: bytes, root: str, verbatim: Collection[str] = (), *, max_byt
     top = Node(source, root, start.end(), start.end())
     if start[1]:
         return top
-    return _Reader(source, frozenset(verbatim)).read(top)
+    return _Reader(source, frozenset(verbatim), min(MAX_TAGS, max_bytes // LEAST_BYTES)).read(top)
 
 
 class _Reader:
-    def __init__(self, source: str, verbatim: frozenset[str]) -> None:
+    def __init__(self, source: str, verbatim: frozenset[str], max_tags: int) -> None:
         self.source = source
+        self.max_tags = max_tags
         self.verbatim = verbatim
         self.stack: list[Node] = []
 
     def read(self, top: Node) -> Node:
         self.stack = stack = [top]
-        source, search, verbatim = self.source, _TAG.search, self.verbatim
+        source, at, verbatim = self.source, _AT.match, self.verbatim
         position, tags = top.begin, 0
-        while match := search(source, position):
+        # Not one search for the next tag: as long as a regular expression runs, all other threads wait.
+        while (position := source.find("<", position)) >= 0:
+            match = at(source, position)
+            kind = match.lastgroup if match else ""  # of the groups that took part the last one
+            tags += 2 if kind == "value" else 1 if match else STRAY
+            if tags > self.max_tags:
+                raise RemoteProtocolError(f"<{top.tag}> holds more than {self.max_tags} tags")
+            if match is None:
+                position = self._passed_over(position)
+                continue
             position = match.end()
-            kind = match.lastgroup  # of the groups that took part the last one
-            tags += 2 if kind == "value" else 1
-            if tags > MAX_TAGS:
-                raise RemoteProtocolError(f"<{top.tag}> holds more than {MAX_TAGS} tags")
             if kind == "value":  # nearly all, hence here
                 tag = match[1]
                 if len(stack) >= MAX_DEPTH and tag not in verbatim:
@@ -140,9 +151,17 @@ class _Reader:
                 self._closed(match)
                 if not stack:
                     return top
-            elif kind == "cdata":
-                stack[-1].cdata = True
         raise RemoteProtocolError(f"<{top.tag}> does not end: the text was cut short")
+
+    def _passed_over(self, position: int) -> int:
+        """Return where what begins there and is no element ends."""
+        source = self.source
+        for opening, closing in _NO_ELEMENTS:
+            if source.startswith(opening, position):
+                self.stack[-1].cdata |= closing == "]]>"
+                end = source.find(closing, position + len(opening))
+                return len(source) if end < 0 else end + len(closing)
+        return position + 1
 
     def _opened(self, match: re.Match[str]) -> int:
         tag, position = match["open"], match.end()

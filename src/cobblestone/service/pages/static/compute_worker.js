@@ -1,14 +1,15 @@
 /* Computes one job, in a thread of its own: what launcher/native/launcher.c does on a computer, in a browser.
  *
  * The module counts its own instructions and calls us every so often; see sdk/wasm/instrument.py. While it runs no message reaches
- * this thread. So orders come through shared memory where the page may have some: [suspended, wants a checkpoint].
+ * this thread. So orders come through shared memory where the page may have some: [suspended].
  */
-import {BAD_DESCRIPTION, CHECKPOINT, CHECKPOINT_WANTED, DISK_BOUND, Ended, INSTRUCTIONS_BOUND, OUTPUT_MISSING, PROGRESS, SUSPENDED,
+import {BAD_DESCRIPTION, CHECKPOINT, DISK_BOUND, Ended, INSTRUCTIONS_BOUND, MAKES_CHECKPOINTS, OUTPUT_MISSING, PROGRESS, SUSPENDED,
   TIME_TO_CHECKPOINT, TOLD_MS, TRAP, collected, ending, expand, expanded, given, readDescription, readOptions, refuse,
 } from "./job_description.js";
 import {Exit, File, Folder, World, sha256} from "./wasi.js";
 
 const DESCRIPTION = "cobblestone_wasm.txt";
+const PERIOD = 60; // what every module is told for {checkpoint_period}
 const SLICE = 20_000_000n, MOST = 0x7fffffffffffffffn, PAGE = 65536;
 const decoder = new TextDecoder(), encoder = new TextEncoder();
 
@@ -21,10 +22,14 @@ async function wrapped(call) {
   return instance.exports.h;
 }
 
+/** The module has made a checkpoint: the next instance goes on from it. */
+class Again extends Error {}
+
 class Run {
-  constructor({job, module, files, resume, orders, period}) {
-    Object.assign(this, {job, module, resume, orders, period});
+  constructor({job, module, files, resume, orders}) {
+    Object.assign(this, {job, module, resume, orders});
     this.about = readDescription(decoder.decode(files[DESCRIPTION] ?? new Uint8Array(0)));
+    this.least = this.about.checkpoint;
     this.options = readOptions(job.command_line);
     this.folder = new Folder();
     for (const name of given(this.about, this.options)) {
@@ -35,6 +40,7 @@ class Run {
     this.before = 0n;
     if (resume) {
       this.folder = new Folder();
+      for (const path of resume.folders ?? []) this.folder.put(path, new Folder());
       for (const [path, bytes] of resume.files) this.folder.put(path, new File(bytes));
       this.mark = resume.mark;
       this.before = BigInt(resume.instructions);
@@ -42,31 +48,38 @@ class Run {
     } else {
       this.folder.entries.delete(PROGRESS);
     }
-    this.lastCheckpoint = this.lastTold = performance.now();
+    this.lastTold = performance.now();
     this.fuel = null; // the module's own count, once there is an instance
   }
 
   get instructions() { return this.before + (this.fuel ? this.fuel.value : 0n); }
 
-  /** The module looks for a file: one of ours, if it is time for it. */
-  look(name) {
-    if (name !== TIME_TO_CHECKPOINT) return;
-    const wanted = this.orders && Atomics.load(this.orders, CHECKPOINT_WANTED);
-    if (!wanted && performance.now() - this.lastCheckpoint < this.period * 1000) return;
-    if (!this.folder.entries.has(name)) this.folder.put(name, new File());
+  /** Add instructions of a call; the module is asked for a checkpoint after as many on every computer. */
+  charge(amount) {
+    this.fuel.value += BigInt(amount);
+    if (this.isDue && !this.folder.entries.has(TIME_TO_CHECKPOINT)) this.folder.put(TIME_TO_CHECKPOINT, new File());
   }
 
-  /** The module has closed or renamed a file: a checkpoint, if it tells of a new one. */
+  get isDue() { return this.fuel.value >= this.due; }
+
+  /** The module has closed or renamed a file: a checkpoint, if it tells of a new one; what its start takes is a tenth at most. */
   kept(name, file) {
-    if (name !== CHECKPOINT) return;
-    const mark = decoder.decode(file.bytes.slice(0, 99)).split(/[\r\n]/)[0];
+    if (name === MAKES_CHECKPOINTS && !this.announced) {
+      this.announced = true;
+      this.due = 10n * this.fuel.value > this.least ? 10n * this.fuel.value : this.least;
+      this.folder.entries.delete(TIME_TO_CHECKPOINT);
+    }
+    if (name !== CHECKPOINT || !this.isDue) return;
+    const [mark] = String.fromCharCode(...file.bytes.subarray(0, 99)).split(/[\0\r\n]/); // any bytes, as the launcher compares them
     if (!mark || mark === this.mark) return;
     this.mark = mark;
-    this.lastCheckpoint = performance.now();
-    const files = [...this.folder.files()].map(([path, each]) => [path, each.bytes.slice()]);
-    const {slept, random: {drawn}} = this.world;
-    const state = {files, mark, instructions: String(this.instructions), slept: String(slept), drawn};
+    const copies = [...this.folder.files()].map(([path, each]) => [path, each.bytes.slice()]);
+    const files = copies.filter(([path]) => path !== TIME_TO_CHECKPOINT);
+    const {slept, random: {drawn}, stdout} = this.world;
+    const state = {files, folders: [...this.folder.folders()], mark, instructions: String(this.instructions), slept: String(slept), drawn,
+      stdout: stdout.bytes.slice()};
     postMessage({kind: "checkpoint", state}, files.map(([, bytes]) => bytes.buffer));
+    throw new Again();
   }
 
   get fractionDone() {
@@ -99,8 +112,8 @@ class Run {
   }
 
   async instance(world) {
-    const module = await WebAssembly.compile(this.module);
-    const {exports} = await WebAssembly.instantiate(module, {wasi_snapshot_preview1: world.imports});
+    this.compiled ??= await WebAssembly.compile(this.module);
+    const {exports} = await WebAssembly.instantiate(this.compiled, {wasi_snapshot_preview1: world.imports});
     this.fuel = exports["cobblestone:fuel"];
     const nextCall = exports["cobblestone:next_call"], pages = exports["cobblestone:memory_pages"];
     if (!this.fuel || !nextCall || !pages || !exports._start || !exports.memory) throw refuse("the module is not one for browsers");
@@ -115,24 +128,48 @@ class Run {
     return exports;
   }
 
-  async compute() {
+  /** Run the program once, from its start to its end or to a checkpoint; the bytes of its memory. */
+  async once(resume) {
+    this.due = this.least;
+    this.announced = false;
     const world = this.world = new World({
-      folder: this.folder, words: expanded(this.about, this.options, this.period), variables: this.about.variables,
-      seed: sha256(encoder.encode(this.job.workunit)), resume: this.resume, count: () => this.instructions,
-      charge: (amount) => { this.fuel.value += BigInt(amount); },
-      look: (name) => this.look(name), kept: (name, file) => this.kept(name, file), wait: () => this.wait(),
+      folder: this.folder, words: expanded(this.about, this.options, PERIOD), variables: this.about.variables,
+      seed: sha256(encoder.encode(this.job.workunit)), resume, count: () => this.instructions,
+      charge: (amount) => this.charge(amount), kept: (name, file) => this.kept(name, file), wait: () => this.wait(),
     });
+    const exports = await this.instance(world);
+    world.memory = exports.memory;
+    try {
+      exports._start();
+    } finally {
+      this.memory = Math.max(this.memory, exports.memory.buffer.byteLength);
+    }
+  }
+
+  /** Run the program. Each checkpoint is the end of an instance and the beginning of the next, as it would be after an interruption:
+   * so the same instructions are executed, and counted, however often there is one. */
+  async untilEnd() {
+    for (let resume = this.resume; ;) {
+      try {
+        return await this.once(resume);
+      } catch (error) {
+        if (!(error instanceof Again)) throw error;
+        const {slept, random: {drawn}, stdout} = this.world;
+        resume = {slept, drawn, stdout: stdout.bytes};
+        this.before = this.instructions;
+        this.fuel = null;
+        this.folder.entries.delete(TIME_TO_CHECKPOINT);
+      }
+    }
+  }
+
+  async compute() {
     const lines = [];
     const began = performance.now();
-    let status = 0, memory = 0;
+    let status = 0;
+    this.memory = 0;
     try {
-      const exports = await this.instance(world);
-      world.memory = exports.memory;
-      try {
-        exports._start();
-      } finally {
-        memory = exports.memory.buffer.byteLength;
-      }
+      await this.untilEnd();
     } catch (error) {
       const failed = error instanceof WebAssembly.RuntimeError || error instanceof RangeError;
       if (!failed && !(error instanceof Exit || error instanceof Ended)) throw error;
@@ -140,8 +177,9 @@ class Run {
       if (failed) lines.push(`the module failed: ${error.message}`);
       else if (error instanceof Ended) lines.push(error.message);
     }
-    lines.unshift(`${this.instructions} instructions counted, ${(memory / 1e6).toFixed(1)} MB of memory`);
-    if (this.about.stdout) this.folder.entries.set(expand(this.about.stdout, this.options, this.period), world.stdout);
+    const {world} = this;
+    lines.unshift(`${this.instructions} instructions counted, ${(this.memory / 1e6).toFixed(1)} MB of memory`);
+    if (this.about.stdout) this.folder.entries.set(expand(this.about.stdout, this.options, PERIOD), world.stdout);
     const read = (name) => {
       const file = this.folder.entries.get(name);
       return file instanceof File ? file.bytes.slice() : null;

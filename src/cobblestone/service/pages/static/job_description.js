@@ -3,7 +3,8 @@
  * The form is that of launcher/native/launcher.c.
  */
 export const TRAP = 134, DISK_BOUND = 196, INSTRUCTIONS_BOUND = 197, BAD_DESCRIPTION = 206, OUTPUT_MISSING = 208;
-export const PROGRESS = "cobblestone_progress", CHECKPOINT = "cobblestone_checkpoint", TIME_TO_CHECKPOINT = "cobblestone_time_to_checkpoint";
+export const PROGRESS = "cobblestone_progress", MAKES_CHECKPOINTS = "cobblestone_checkpoints", CHECKPOINT = "cobblestone_checkpoint",
+  TIME_TO_CHECKPOINT = "cobblestone_time_to_checkpoint";
 /** Places of the orders in the memory that a page shares with its threads. */
 export const SUSPENDED = 0, CHECKPOINT_WANTED = 1;
 export const TOLD_MS = 400, STDERR_TAIL = 50_000;
@@ -21,13 +22,14 @@ const decoder = new TextDecoder();
 const decoded = (text) => decodeURIComponent(text.replace(/%(?![0-9a-fA-F]{2})/g, "%25"));
 
 export function readDescription(text) {
-  const about = {words: [], files: [], optional: [], variables: [], stdout: null};
+  const about = {words: [], files: [], optional: [], variables: [], stdout: null, checkpoint: 50_000_000_000n};
   for (const line of text.split("\n").filter(Boolean)) {
     const [, key, value] = /^(\S+) (.*)$/.exec(line) ?? [null, line, ""];
     if (key === "word") about.words.push(decoded(value));
     else if (key === "file") about.files.push(decoded(value.split(" ")[0]));
     else if (key === "optional") about.optional.push(decoded(value));
     else if (key === "set") about.variables.push([decoded(value.split("=")[0]), decoded(value.split("=").slice(1).join("="))]);
+    else if (key === "checkpoint") about.checkpoint = BigInt(value);
     else if (key === "stdout") about.stdout = decoded(value);
     else if (!["library", "module", "native"].includes(key)) throw refuse(`unknown or incomplete entry ${key.slice(0, 60)}`);
   }

@@ -74,6 +74,15 @@ export class Folder {
     }
   }
 
+  /** The paths of all folders below. */
+  *folders(path = "") {
+    for (const [name, node] of this.entries) {
+      if (!(node instanceof Folder)) continue;
+      yield path + name;
+      yield* node.folders(`${path}${name}/`);
+    }
+  }
+
   /** Put a file at a path; the folders on the way are made. */
   put(path, file) {
     const [first, ...rest] = path.split("/");
@@ -125,13 +134,13 @@ export class RandomBytes {
   }
 }
 
-/** What one run sees. `count` tells the instructions so far, and `charge` adds some; `look` hears of a name in the folder before it
- * is looked up, and `kept` when a file of that name was closed or renamed to it; `wait` returns when the run may go on. */
+/** What one run sees. `count` tells the instructions so far, and `charge` adds some; `kept` hears of a name in the folder when a file of
+ * that name was closed or renamed to it; `wait` returns when the run may go on. */
 export class World {
-  constructor({folder, words, variables, seed, resume, count, charge, look, kept, wait}) {
-    Object.assign(this, {folder, words, count, charge, look, kept, wait});
+  constructor({folder, words, variables, seed, resume, count, charge, kept, wait}) {
+    Object.assign(this, {folder, words, count, charge, kept, wait});
     this.variables = variables.map(([name, value]) => `${name}=${value}`);
-    this.stdout = new File();
+    this.stdout = new File(resume?.stdout);
     this.stderr = new File();
     this.files = [
       {stream: null, rights: [MAY_READ, MAY_READ]}, {stream: this.stdout, rights: [MAY_WRITE, MAY_WRITE]},
@@ -241,7 +250,6 @@ export class World {
       name = ".";
     }
     const folder = trail.at(-1);
-    if (folder === this.folder) this.look(name);
     if (name !== ".") names.push(name);
     return {folder, name, path: names.reduce(below, base), node: name === "." ? folder : folder.entries.get(name)};
   }

@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
+from cobblestone.cli.lab.sweeping import Scheduler, Workers, sweeping
 from cobblestone.cli.options import Commands, OutputOptions
-from cobblestone.cli.sweeping import Scheduler, Workers, sweeping
 
 creditbench_commands = Commands(
-    no_args_is_help=True,
-    help="Measure credit systems: what they pay honest computers, and what attackers gain.",
+    help="Measure credit systems: what they pay honest computers, and what attackers gain."
 )
 
 SystemOption = Annotated[

@@ -1,4 +1,4 @@
-"""Records, events and provisional results of the credit system "ledger" (expand)."""
+"""Types of teams, and their names in HTML (expand)."""
 
 from __future__ import annotations
 
