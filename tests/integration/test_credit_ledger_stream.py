@@ -12,7 +12,6 @@ from tests.helpers.project_world import World, failed
 from cobblestone.domain.apps import App
 from cobblestone.domain.work import JobLimits
 from cobblestone.policy.credit.claims import CreditUnit
-from cobblestone.policy.credit.ledger_book import AppBook
 from cobblestone.policy.credit.ledger_system.engine import (
     decide_check,
     relative_size,
@@ -250,13 +249,8 @@ def test_the_server_grants_what_the_engine_grants_for_the_same_events(
         driver.turn()
         if turn >= 120 and laboratory.final and (laboratory.revoked or quorum > 1):
             break
-    stored = AppBook()
-
-    def read(db: ledger_state.Database) -> list[ledger.LedgerLine]:
-        ledger_state.read_records(db, app.id, None, stored)
-        return list(ledger.ledger(db))
-
-    lines = world.ctx.store.read(read)
+    stored = world.ctx.store.read(lambda db: ledger_state.read_book(db, app.id, None))
+    lines = world.ctx.store.read(lambda db: list(ledger.ledger(db)))
     granted = {line.result_id: line.claimed for line in lines if line.kind in ledger.GRANTS and line.claimed}
     assert granted == laboratory.prices
     assert {line.result_id for line in lines if line.kind == ledger.RELEASE} == laboratory.final

@@ -281,8 +281,9 @@ def test_provisional_credit_is_shown_as_the_project_wants(tmp_path: Path, draws:
 
 
 def test_validators_of_two_processes_apply_each_event_once(
-    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draws: list[float]
 ):
+    """No check is drawn: one job in fifty would wait for a third computer."""
     world = World(tmp_path / "project", database=postgres.project_database())
     app = an_app(world, quorum=2)
     world.add_jobs(app, 24)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.ledger_book import UNIT, Book
 
-from cobblestone.policy.credit.ledger_system.engine import level, linked, settled, step, third_opinion
+from cobblestone.policy.credit.ledger_system.engine import settled, step, third_opinion
 from cobblestone.policy.credit.ledger_system.readings import worth
 from cobblestone.policy.credit.ledger_system.records import (
     AppRecord,
@@ -167,12 +167,3 @@ def test_a_third_opinion_is_asked_for_only_when_two_people_say_that_a_job_was_ve
     assert third_opinion(book.state, job, pair, book.rules) == expected
     same = tuple(replace(each, owner=5) for each in pair)
     assert not third_opinion(book.state, job, same, book.rules)
-
-
-@given(st.lists(st.tuples(st.just(0.0) | st.floats(1e-6, 1e6), ESTIMATES), min_size=1, max_size=20))
-def test_a_linked_app_pays_what_the_other_system_paid(granted: list[tuple[float, float]]) -> None:
-    app = linked(AppRecord(unit=UNIT), granted)
-    paid = sum(credit for credit, _ in granted)
-    if paid > 0.0:
-        assert sum(estimate * level(app) for _, estimate in granted) == pytest.approx(paid)
-    assert linked(app, []) == app

@@ -16,10 +16,12 @@ from cobblestone.policy.credit.ledger_system.engine import (
     level,
     relative_size,
     settled,
+    step,
 )
 from cobblestone.policy.credit.ledger_system.records import (
     AppRecord,
     AuditFinished,
+    Begun,
     CheckFailed,
     HostKey,
     HostRecord,
@@ -27,6 +29,8 @@ from cobblestone.policy.credit.ledger_system.records import (
     JobDecided,
     JobRefused,
     LedgerRules,
+    LedgerState,
+    Left,
     Report,
 )
 
@@ -260,3 +264,15 @@ def test_absurd_reports_that_the_bank_does_not_pay_lower_no_other_price() -> Non
         book.tell(JobDecided(job=JOB, reports=(report,)))
     earned = fmean(host.earned / host.jobs for key, host in book.state.hosts.items() if key[0] != 2)
     assert earned == pytest.approx(1.0, abs=0.03)
+
+
+def test_an_app_takes_the_system_at_the_level_of_the_one_before_and_leaves_it_with_all_credit_final() -> None:
+    host = HostRecord(escrow=7.0, escrow_count=7, earned=9.0)
+    state = LedgerState(
+        app=AppRecord(unit=UNIT, constant=0.3), hosts={(1, 1, ""): host, (2, 1, ""): HostRecord()}
+    )
+    assert step(state, Begun(early_exits=True), RULES).state.app == state.app
+    assert level(step(state, Begun(early_exits=False, unit=3e-12), RULES).state.app) == 3e-12
+    outcome = step(state, Left(), RULES)
+    assert (outcome.released, outcome.corrections) == (((1, 1, ""),), {})
+    assert outcome.state.hosts == {(1, 1, ""): HostRecord(earned=9.0)}

@@ -20,6 +20,7 @@ from cobblestone.domain.values import (
     TeamId,
     UserId,
     WorkunitId,
+    changed,
     value,
 )
 
@@ -200,10 +201,10 @@ class ReplicationRules:
     def with_quorum(self, quorum: int) -> ReplicationRules:
         """Return the rules under which so many results must agree, with as many failures allowed as before."""
         more = max(0, quorum - self.target_nresults)
-        return ReplicationRules(
+        return changed(
+            self,
             min_quorum=quorum,
             target_nresults=quorum,
-            max_error_results=self.max_error_results,
             max_total_results=self.max_total_results + more,
             max_success_results=self.max_success_results + more,
         )

@@ -11,7 +11,7 @@ from cobblestone.credit_lab.systems.tape import ERROR, INVALID, VALID, Result
 from cobblestone.credit_lab.systems.tape import Job as TapeJob
 from cobblestone.policy.credit.claims import DEPLOYED
 from cobblestone.policy.credit.ledger_system.book import LedgerBook
-from cobblestone.policy.credit.ledger_system.engine import decide_check, inherit, relative_size, third_opinion
+from cobblestone.policy.credit.ledger_system.engine import decide_check, relative_size, third_opinion
 from cobblestone.policy.credit.ledger_system.records import (
     AppRecord,
     AuditFinished,
@@ -24,6 +24,7 @@ from cobblestone.policy.credit.ledger_system.records import (
     JobRefused,
     LedgerRules,
     Report,
+    VersionMet,
 )
 
 NEW_HOST = HostRecord()
@@ -101,7 +102,7 @@ class LedgerWatcher(Watcher):
         """Let a version that is new on a computer inherit what is known of the computer."""
         hosts, before = self.books[job.app].hosts, self.latest.get((job.app, key[0]))
         if before != key and key not in hosts and before in hosts:
-            hosts[key] = inherit(hosts[before])
+            self.books[job.app].apply(VersionMet(host=key, before=before))
         self.latest[job.app, key[0]] = key
 
     def _refused(
@@ -111,15 +112,9 @@ class LedgerWatcher(Watcher):
         event = JobRefused(job=work, host=key, reports=valid, replicated=replicated)
         self._step(book, event, {key: row})
 
-    def _step(
-        self,
-        book: LedgerBook,
-        event: Event,
-        rows: dict[HostKey, int] | None = None,
-        right: set[int] | None = None,
-    ) -> None:
+    def _step(self, book: LedgerBook, event: Event, rows: dict[HostKey, int] | None = None) -> None:
         """Apply an event; ``rows``: those of the computers that it may correct."""
-        moves = book.apply(event, right or ())
+        moves = book.apply(event)
         for row in moves.released:
             self.final[row] = self.now
         for row in moves.revoked:
@@ -132,8 +127,8 @@ class LedgerWatcher(Watcher):
         for key, wanted in moves.audits.items():
             chosen = sorted(book.escrow.get(key, ()), key=lambda row: uniform(self.seed, row, 1))[:wanted]
             self.audits += len(chosen)
-            found = {row for row in chosen if not self.wrong[row]}
-            self._step(book, AuditFinished(host=key, bad=len(chosen) - len(found)), right=found)
+            found = tuple(row for row in chosen if not self.wrong[row])
+            self._step(book, AuditFinished(host=key, bad=len(chosen) - len(found), right=found))
 
     def _report(self, result: Result, result_id: int) -> Report:
         return Report(

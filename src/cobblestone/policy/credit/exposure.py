@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cobblestone.domain.apps import App
-from cobblestone.policy.credit.ledger_book import LEDGER_RULES
+from cobblestone.policy.credit.ledger_credit import LEDGER_RULES
 
 _PICKS = "someone who drops jobs that are longer than estimated"
 _RENEWS = "someone who reports ten times the run time as ever new accounts"

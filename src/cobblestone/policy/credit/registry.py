@@ -16,7 +16,7 @@ from cobblestone.policy.credit.early_systems import (
     NoCreditSystem,
     RunTimeSystem,
 )
-from cobblestone.policy.credit.ledger_book import LEDGER_RULES, LedgerSystem
+from cobblestone.policy.credit.ledger_credit import LEDGER_RULES, LedgerSystem
 from cobblestone.policy.credit.scales import VersionRecord, VersionScales, deployed_scales, designed_scales
 from cobblestone.policy.credit.steady import MEASURED, STEADY, SteadySystem, steady_scales
 from cobblestone.policy.credit.system import CreditSystem

@@ -48,9 +48,7 @@ class WorkunitView:
     workunit: Workunit
     results: tuple[Result, ...] = ()
     keeps_answer: bool = False  #: its batch wants the canonical outputs until it is retired
-    in_escrow: bool = (
-        False  #: credit of a result is provisional: its files stay, so that others can compute it again
-    )
+    in_escrow: bool = False  #: credit of a result is provisional: files stay, for it may be computed again
     audited: bool = False  #: one more host computes it again, though the answer is known
     checks: int = 0  #: further results that were drawn to be wanted now that the quorum is complete
 

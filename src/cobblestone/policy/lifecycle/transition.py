@@ -293,28 +293,19 @@ def _ask_for_check(draft: _Draft, counts: _Counts) -> None:
     more = draft.view.checks
     uploads = wants_check(draft.view) if more else ()
     for result_id in uploads:
-        draft.add(
-            NoteCheck(result_id=result_id, checks=more), "check_drawn", "others check what was uploaded"
-        )
+        note = NoteCheck(result_id=result_id, checks=more)
+        draft.add(note, "check_drawn", "others check what was uploaded")
     if uploads:
-        draft.add(
-            RaiseQuorum(min_quorum=counts.success + more),
-            "quorum_raised",
-            "{more} more results are wanted before it is decided",
-            more=more,
-        )
+        quorum = RaiseQuorum(min_quorum=counts.success + more)
+        draft.add(quorum, "quorum_raised", "{more} more results are wanted before it is decided", more=more)
 
 
 def _create_audit(draft: _Draft, counts: _Counts) -> int:
     """Have one more host compute a job again whose answer is known."""
     if counts.outstanding or counts.to_validate or draft.workunit.need_validate or audit_failed(draft.view):
         return 0
-    number = _first_free_number(draft.view)
-    draft.add(
-        CreateResult(number=number, priority=draft.workunit.priority + 1),
-        "audit",
-        "it is computed again: its computer failed a check",
-    )
+    again = CreateResult(number=_first_free_number(draft.view), priority=draft.workunit.priority + 1)
+    draft.add(again, "audit", "it is computed again: its computer failed a check")
     return 1
 
 

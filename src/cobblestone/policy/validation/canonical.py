@@ -246,28 +246,15 @@ def judge(view: WorkunitView, report: ValidationReport, *, now: float) -> Valida
 
 def wait_for_third(view: WorkunitView, decision: ValidationDecision, *, now: float) -> ValidationDecision:
     """Return the decision for a workunit whose results agree, but whose credit wants one more of them."""
-    kept = [
-        each
-        for each in decision.effects
-        if isinstance(each, ClearNeedValidate | MarkUnusable | PostponeValidation)
-    ]
-    seen = {*decision.newly_valid, *decision.newly_invalid}
+    judged = {*decision.newly_valid, *decision.newly_invalid}
+    keeps = ClearNeedValidate | MarkUnusable | PostponeValidation
+    kept = [each for each in decision.effects if isinstance(each, keeps)]
+    waiting = [MarkInconclusive(result_id=each.id) for each in view.results if each.id in judged]
+    checks = [NoteCheck(result_id=each.id, checks=each.checks + 1) for each in view.results if each.checks]
+    more = RaiseQuorum(min_quorum=view.workunit.rules.min_quorum + 1)
+    why = reason("third_opinion", "the results agree, and one more computer says how long the job is")
     return ValidationDecision(
-        effects=(
-            *kept,
-            *(MarkInconclusive(result_id=result.id) for result in view.results if result.id in seen),
-            *(
-                NoteCheck(result_id=result.id, checks=result.checks + 1)
-                for result in view.results
-                if result.checks
-            ),
-            RaiseQuorum(min_quorum=view.workunit.rules.min_quorum + 1),
-        ),
-        next_check=now,
-        unusable=decision.unusable,
-        reasons=(
-            reason("third_opinion", "the results agree, and one more computer says how long the job is"),
-        ),
+        effects=(*kept, *waiting, *checks, more), next_check=now, unusable=decision.unusable, reasons=(why,)
     )
 
 
@@ -377,9 +364,7 @@ class _DecisionBuilder:
             unusable=tuple(self.unusable),
             undecided=tuple(self.undecided),
             wrong_together=frozenset(
-                one
-                for one in self.invalid
-                if any(self.matches(one, other) for other in self.invalid if other != one)
+                one for pair in self.report.matches if {*pair} <= {*self.invalid} for one in pair
             ),
             audit=self.audit,
             reasons=tuple(self.reasons),
@@ -505,9 +490,8 @@ def _judge_stragglers(builder: _DecisionBuilder, canonical_id: ResultId, now: fl
             if builder.view.audited and builder.audit is not False:
                 builder.audit = state is ValidateState.VALID
             if builder.view.audited and state is not ValidateState.VALID:
-                builder.leave(
-                    result.id, _AUDIT
-                )  # either may be wrong: the one under suspicion answers for it
+                # Either may be wrong: the one under suspicion answers for it.
+                builder.leave(result.id, _AUDIT)
             else:
                 builder.settle(result.id, state, canonical_id)
         elif canonical.transient:

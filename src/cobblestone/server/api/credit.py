@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 
 import msgspec
 
@@ -12,7 +13,7 @@ from cobblestone.domain.errors import NotFound
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.values import float_sum
 from cobblestone.domain.work import Result
-from cobblestone.policy.credit.ledger_book import LEDGER_RULES, AppBook
+from cobblestone.policy.credit.ledger_credit import LEDGER_RULES
 from cobblestone.policy.credit.ledger_system import words
 from cobblestone.server.api.endpoints.routing import LARGE_BODY, Call, answers
 from cobblestone.server.credit.ledger_accounts import record_key, uses_ledger
@@ -27,10 +28,11 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.work import rows as work
 
 
-def _entry(line: LedgerLine, *, in_escrow: bool = False) -> schema.LedgerEntry:
+def _entry(line: LedgerLine, later: Sequence[LedgerLine] = ()) -> schema.LedgerEntry:
+    ended = any(each.kind in (ledger.RELEASE, ledger.REVOKE) for each in later)
     given = {
         **msgspec.to_builtins(line),
-        "provisional": line.kind == ledger.TRICKLE or (line.kind == ledger.ESCROW and in_escrow),
+        "provisional": line.kind == ledger.TRICKLE or (line.kind == ledger.ESCROW and not ended),
         "facts": named_facts(line.facts),
     }
     return msgspec.convert(given, schema.LedgerEntry)
@@ -57,7 +59,6 @@ def _explanation(db: Database, wanted: str) -> schema.CreditExplanation:
     entries = ledger.entries_of_result(db, result_id)
     if result is None and not entries:
         raise NotFound(f"There is no result {wanted}, and no ledger entry for it.")
-    escrow = ledger_state.escrow_of_result(db, result_id)
     report = work.result_text(db, result_id).report.get("reasons", [])
     return schema.CreditExplanation(
         result_id=result_id,
@@ -66,7 +67,7 @@ def _explanation(db: Database, wanted: str) -> schema.CreditExplanation:
         granted=float_sum(line.granted for line in entries if line.kind != ledger.SETTLEMENT),
         claimed=entries[0].claimed if entries else 0.0,
         report=report,
-        entries=[_entry(line, in_escrow=escrow is not None) for line in entries],
+        entries=[_entry(line, entries) for line in entries],
         account=[] if result is None or not entries else _account(db, result),
     )
 
@@ -76,9 +77,8 @@ def _account(db: Database, result: Result) -> list[dict[str, object]]:
     app = apps.app_by_id(db, result.app_id)
     if not uses_ledger(app):
         return []
-    book, key = AppBook(), record_key(result)
-    ledger_state.read_records(db, app.id, [key[0]], book)
-    record = book.hosts.get(key)
+    key = record_key(result)
+    record = ledger_state.read_book(db, app.id, [key[0]]).hosts.get(key)
     told = () if record is None else words.account(record, LEDGER_RULES[app.credit_system])
     return [each.as_json() for each in told]
 

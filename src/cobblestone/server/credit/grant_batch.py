@@ -7,12 +7,12 @@ that several validators add to what the rows hold by then.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from cobblestone.domain.apps import App, generalised_on_gpu, is_generalised
 from cobblestone.domain.errors import PolicyViolation
-from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, changed
+from cobblestone.domain.values import AppVersionId, HostId, ResultId, changed
 from cobblestone.domain.work import AssimilateState, CreditOfRows, Result, ValidateState
 from cobblestone.policy.credit.book import BookEntry, CreditBook, GrantTerms, RecordKey, ResultsJudged
 from cobblestone.policy.credit.claims import ClaimInput, CreditUnit, PlatformKind, WorkunitFacts
@@ -20,10 +20,9 @@ from cobblestone.policy.credit.ledger_system.records import Price
 from cobblestone.policy.dispatch.limits import bad_after_failure, bad_after_valid, quota_after_valid
 from cobblestone.policy.dispatch.versions import is_gpu_class
 from cobblestone.policy.lifecycle.states import WorkunitView
-from cobblestone.policy.lifecycle.transition import audit_failed
 from cobblestone.policy.validation.canonical import ValidationDecision, wait_for_third
 from cobblestone.server.core.context import ServerContext
-from cobblestone.server.credit.ledger_accounts import LedgerAccounts, refused_results, uses_ledger
+from cobblestone.server.credit.ledger_accounts import LedgerAccounts, uses_ledger
 from cobblestone.server.credit.systems import find_system
 from cobblestone.store.credit import credit_statistics, ledger
 from cobblestone.store.credit.credit_facts import write_facts
@@ -46,7 +45,7 @@ class GrantBatch:
         """Start a batch; ``assigned``: credit that the project's own function gave to results."""
         settings = ctx.settings
         self._tx = tx
-        self._assigned = assigned or {}
+        self._assigned = dict(assigned or {})
         self._now = now
         self._unit = CreditUnit(settings.credit.per_gflops_day)
         self._max_granted = settings.credit.max_granted
@@ -59,7 +58,6 @@ class GrantBatch:
             for version in of_app
         }
         self._book = CreditBook()
-        self._accounts: dict[AppId, LedgerAccounts] = {}
         self._prices: dict[ResultId, Price] = {}
         self._load(views)
         self._judged: set[RecordKey] = set()
@@ -95,11 +93,11 @@ class GrantBatch:
         book.versions = credit_statistics.version_statistics(tx, versions)
         book.apps = credit_statistics.app_statistics(tx, app_ids)
         book.canonical_credit = {view.workunit.id: view.workunit.canonical_credit for view in views}
-        for id_ in app_ids:
-            if uses_ledger(self._apps[id_]):
-                self._accounts[id_] = LedgerAccounts(
-                    tx, self._apps[id_], host_ids, unit=self._unit, now=self._now
-                )
+        self._accounts = {
+            id_: LedgerAccounts(tx, self._apps[id_], host_ids, unit=self._unit, now=self._now)
+            for id_ in app_ids
+            if uses_ledger(self._apps[id_])
+        }
 
     # ------------------------------------------------------------------ one workunit
 
@@ -110,7 +108,6 @@ class GrantBatch:
 
         Return the workunit, which may have provisional credit now, and the decision, which may be to wait for more.
         """
-        held = False
         accounts = self._accounts.get(view.workunit.app_id)
         if accounts is not None and decision.newly_canonical:
             prices = accounts.judged(view, decision)
@@ -118,7 +115,8 @@ class GrantBatch:
                 decision = wait_for_third(view, decision, now=self._now)
             else:
                 self._prices |= prices
-                held = any(price.provisional for price in prices.values())
+                self._assigned |= {id_: price.amount for id_, price in prices.items()}
+                view = changed(view, in_escrow=any(price.provisional for price in prices.values()))
         elif accounts is not None and decision.audit is not None:
             accounts.audited(view, right=decision.audit)
         valid = [result for result in view.results if result.id in decision.newly_valid]
@@ -143,14 +141,11 @@ class GrantBatch:
             self._judge_valid(key_of(result))
         for result in wrong:
             self._judge_wrong(result)
-        return (changed(view, in_escrow=True) if held else view), decision
+        return view, decision
 
-    def settle(self, view: WorkunitView, *, timed_out: Collection[ResultId] = ()) -> None:
+    def settle(self, view: WorkunitView) -> None:
         """Under the ledger system: settle what computers did not finish of a job with an answer, and an audit that failed."""
-        accounts = self._accounts[view.workunit.app_id]
-        accounts.refused(view, refused_results(view, timed_out))
-        if audit_failed(view):
-            accounts.audited(view, right=True)
+        self._accounts[view.workunit.app_id].settle(view)
 
     def pay(self, view: WorkunitView, amounts: dict[ResultId, float]) -> None:
         """Grant credit after assimilation: ``amounts`` are from the project's function."""
@@ -234,14 +229,10 @@ class GrantBatch:
             intops_counted=result.intops_counted,
             trickle_credit=result.granted_credit,  # before the grant it is all from messages
             outlier=result.outlier,
-            claimed_credit=self._claimed(result),
+            claimed_credit=self._assigned.get(result.id, result.claimed_credit),
             host_age=max(0.0, self._now - processors.known_since),
             owner_computers=self._computers.get(host_id, 1),
         )
-
-    def _claimed(self, result: Result) -> float:
-        price = self._prices.get(result.id)
-        return self._assigned.get(result.id, result.claimed_credit) if price is None else price.amount
 
     # ------------------------------------------------------------------ daily quota
 

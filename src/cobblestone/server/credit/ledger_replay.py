@@ -10,21 +10,25 @@ from typing import Any
 
 from cobblestone.api_schema.operation import CreditDifference
 from cobblestone.domain.values import AppId
-from cobblestone.policy.credit.ledger_book import LEDGER_RULES, AppBook, JobRefused
+from cobblestone.policy.credit.ledger_credit import LEDGER_RULES
+from cobblestone.policy.credit.ledger_system.book import LedgerBook
+from cobblestone.policy.credit.ledger_system.records import Event
 from cobblestone.store.credit import ledger, ledger_state
 from cobblestone.store.credit.ledger import LedgerLine
-from cobblestone.store.credit.ledger_state import StoredEvent
 from cobblestone.store.engine.database import Database
 
 Key = tuple[Any, ...]
 """Kind of an entry and its result; of a settlement, the number of its event and the record."""
 
+_UNKNOWN = "no event of the ledger system brings it"
+_MISSING = "an event brings it, but no entry has it"
+
 
 class _AppReplay:
     """The events of one app, as far as they were applied, and what they moved that has no entry yet."""
 
-    def __init__(self, events: Iterator[StoredEvent]) -> None:
-        self.book = AppBook()
+    def __init__(self, events: Iterator[tuple[int, Event]]) -> None:
+        self.book = LedgerBook()
         self.waiting: dict[Key, float] = {}
         self.seq = 0
         self._events = events
@@ -37,20 +41,16 @@ class _AppReplay:
 
     def step(self) -> bool:
         """Apply the next event; return whether there was one."""
-        stored = next(self._events, None)
-        if stored is None:
+        self.seq, event = next(self._events, (self.seq, None))
+        if event is None:
             return False
-        moves = self.book.take(stored.event, stored.inherited, stored.right)
-        self.seq = stored.seq
+        moves = self.book.apply(event)
         for price in moves.prices:
             kind = ledger.ESCROW if price.provisional else ledger.GRANT
             self.waiting[kind, price.result_id] = price.amount
         self.waiting |= {(ledger.RELEASE, result_id): 0.0 for result_id in moves.released}
         self.waiting |= {(ledger.REVOKE, result_id): 0.0 for result_id in moves.revoked}
-        settled = moves.settled
-        if isinstance(stored.event, JobRefused):
-            settled = {stored.event.host: 0.0, **settled}
-        self.waiting |= {(ledger.SETTLEMENT, self.seq, key): amount for key, amount in settled.items()}
+        self.waiting |= {(ledger.SETTLEMENT, self.seq, key): amount for key, amount in moves.settled.items()}
         return True
 
 
@@ -61,11 +61,10 @@ class LedgerReplay:
         self, db: Database, note: Callable[[CreditDifference], None], app_of: Callable[[LedgerLine], AppId]
     ) -> None:
         self._db = db
-        self._tell = note
+        self._note = note
         self._app_of = app_of
         self._apps = {
-            app_id: _AppReplay(ledger_state.events(db, app_id))
-            for app_id in ledger_state.apps_with_events(db)
+            id_: _AppReplay(ledger_state.events(db, id_)) for id_ in ledger_state.apps_with_events(db)
         }
 
     def check(self, line: LedgerLine) -> None:
@@ -81,12 +80,9 @@ class LedgerReplay:
         elif line.kind not in (*ledger.GRANTS, ledger.RELEASE, ledger.REVOKE):
             return
         computed = app.take(key, seq)
-        if computed is None:
-            self._note(
-                "credit_entry", line.id, line.kind, stored, None, "no event of the ledger system brings it"
-            )
-        elif line.kind != ledger.REVOKE and computed != stored:
-            self._note("credit_entry", line.id, line.kind, stored, computed, "")
+        if computed is None or (line.kind != ledger.REVOKE and computed != stored):
+            note = _UNKNOWN if computed is None else ""
+            self._note(CreditDifference("credit_entry", line.id, line.kind, stored, computed, note))
 
     def compare(self) -> None:
         """Compare what is left, and the records, with those that there are."""
@@ -95,23 +91,11 @@ class LedgerReplay:
                 pass
             for key, amount in app.waiting.items():
                 if key[0] != ledger.REVOKE:  # of a result that had nothing left, there is no entry
-                    self._note(
-                        "ledger_event",
-                        app_id,
-                        str(key),
-                        None,
-                        amount,
-                        "an event brings it, but no entry has it",
-                    )
-            stored = AppBook()
-            ledger_state.read_records(self._db, app_id, None, stored)
+                    self._note(CreditDifference("ledger_event", app_id, str(key), None, amount, _MISSING))
+            stored = ledger_state.read_book(self._db, app_id, None)
             for each in ledger_state.escrow_of_hosts(self._db, app_id, None):
                 stored.escrow.setdefault(each.key, {})[each.result_id] = each.price
             for name in ("app", "versions", "hosts", "escrow"):
                 if getattr(stored, name) != getattr(app.book, name):
-                    self._note("ledger_record", app_id, name, None, None, "is not what the events bring")
-
-    def _note(
-        self, table: str, row_id: int, figure: str, stored: float | None, computed: float | None, note: str
-    ) -> None:
-        self._tell(CreditDifference(table, row_id, figure, stored, computed, note))
+                    note = "is not what the events bring"
+                    self._note(CreditDifference("ledger_record", app_id, name, None, None, note))

@@ -46,12 +46,10 @@ def system_names() -> tuple[str, ...]:
 def change_system(tx: Transaction, before: App, after: App, *, unit: CreditUnit, now: float) -> None:
     """Let an app's jobs be worth under its new credit system what they were under the one before."""
     tx.lock("app", [after.id])
-    paid = paid_lately(tx, after.id)
-    factor = factor_paid(paid, unit)
+    factor = factor_paid(paid_lately(tx, after.id), unit)
     if uses_ledger(after):
         accounts = LedgerAccounts(tx, after, (), unit=unit, now=now)
-        linked = factor is not None and not uses_ledger(before)
-        accounts.begin(unit.per_flop, paid if linked else ())
+        accounts.begin(0.0 if factor is None or uses_ledger(before) else factor * unit.per_flop)
         accounts.save()
         return
     if uses_ledger(before):

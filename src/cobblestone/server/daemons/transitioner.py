@@ -9,16 +9,15 @@ the workunit as the step before leaves it, and its row is written once.  Whateve
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import structlog
 
-from cobblestone.domain.apps import App
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.hosts import HostAppVersion
-from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, WorkunitId, changed
-from cobblestone.domain.work import NO_CREDIT, AssimilateState, FileDeleteState
+from cobblestone.domain.values import AppVersionId, HostId, ResultId, WorkunitId, changed
+from cobblestone.domain.work import NO_CREDIT, AssimilateState, FileDeleteState, ValidateState
 from cobblestone.policy.credit import host_records
 from cobblestone.policy.credit.host_records import statistics_of, with_statistics
 from cobblestone.policy.dispatch.limits import after_failure
@@ -27,14 +26,13 @@ from cobblestone.policy.lifecycle.states import Cause, TimeOutResult, Transition
 from cobblestone.policy.lifecycle.transition import (
     LifecycleTiming,
     apply_transition,
-    audit_failed,
     lost_for_credit,
     next_transition,
 )
 from cobblestone.policy.validation.canonical import ValidationReport, apply_decision, results_to_check
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.credit.grant_batch import GrantBatch
-from cobblestone.server.credit.ledger_accounts import checks_drawn, refused_results, uses_ledger
+from cobblestone.server.credit.ledger_accounts import checks_drawn, uses_ledger
 from cobblestone.server.daemons.verdicts import judge_and_grant, quick_report
 from cobblestone.service.supervision import SWEEP_SECONDS
 from cobblestone.store.catalog import files
@@ -195,7 +193,7 @@ class Transitioner:
         else:
             lifecycle.apply_transitions(tx, decided, now=now)
         self._punish_time_outs(tx, decided)
-        self._settle(tx, decided, found_apps, now=now)
+        self._settle(tx, [view for view in due if uses_ledger(found_apps[view.workunit.app_id])], now=now)
         lost = [result_id for view, transition in decided for result_id in lost_for_credit(view, transition)]
         ledger.take_back_provisional(tx, lost, now=now)
         return len(due)
@@ -210,26 +208,19 @@ class Transitioner:
         changes = zip(before, after, strict=True)
         lifecycle.save_changes(tx, changes, places=finisher.places, credit=finisher.credit, now=now)
 
-    def _settle(
-        self,
-        tx: Transaction,
-        decided: list[tuple[WorkunitView, Transition]],
-        found_apps: Mapping[AppId, App],
-        *,
-        now: float,
-    ) -> None:
+    def _settle(self, tx: Transaction, before: Sequence[WorkunitView], *, now: float) -> None:
         """Under the ledger system: settle what was not finished of jobs whose answer was known before, and failed audits."""
-        open_: list[tuple[WorkunitView, set[ResultId]]] = []
-        for view, transition in decided:
-            if view.workunit.canonical_result_id is None or not uses_ledger(found_apps[view.workunit.app_id]):
-                continue
-            late = {each.result_id for each in transition.effects if isinstance(each, TimeOutResult)}
-            if refused_results(view, late) or audit_failed(view):
-                open_.append((view, late))
-        if open_:
-            batch = GrantBatch(self._ctx, tx, [view for view, _ in open_], now=now)
-            for view, late in open_:
-                batch.settle(view, timed_out=late)
+        unfinished = [
+            view.workunit.id
+            for view in before
+            if view.workunit.canonical_result_id is not None
+            and any(each.host_id and each.validate_state is not ValidateState.VALID for each in view.results)
+        ]
+        if unfinished:
+            views = lifecycle.views(tx, unfinished)
+            batch = GrantBatch(self._ctx, tx, views, now=now)
+            for view in views:
+                batch.settle(view)
             batch.save()
 
     def _punish_time_outs(self, tx: Transaction, decided: list[tuple[WorkunitView, Transition]]) -> None:

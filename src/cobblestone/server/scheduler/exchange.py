@@ -441,15 +441,10 @@ class SchedulerExchange:
         messages.mark_sent(self.tx, [item.id for item in ready], now=self.now)
         self.reply.trickle_downs = downs
 
-    def _not_shown(self, user: User, host: Host) -> tuple[float, float]:
-        """Return the provisional credit of person and computer where the project shows only what is final."""
-        if self.ctx.settings.credit.show_provisional:
-            return 0.0, 0.0
-        of_user, of_host = (
-            provisional_credit(self.tx, owner, [id_]).get(id_, 0.0)
-            for owner, id_ in (("user", user.id), ("host", host.id))
-        )
-        return of_user, of_host
+    def _hidden(self, owner: str, id_: int) -> float:
+        """Return the provisional credit of a ``user`` or ``host``, where the project shows only what is final."""
+        shown = self.ctx.settings.credit.show_provisional
+        return 0.0 if shown else provisional_credit(self.tx, owner, [id_]).get(id_, 0.0)
 
     def _finish(self, user: User, host: Host, *, announce: bool) -> SchedulerReply:
         ctx, now = self.ctx, self.now
@@ -465,11 +460,10 @@ class SchedulerExchange:
         reply.request_delay = min(delay, 172_800.0)
         reply.next_rpc_delay = reports.next_storage_contact(reply, settings.next_rpc_delay)
         reply.messages = tuple(self.texts)
-        hidden_of_user, hidden_of_host = self._not_shown(user, host)
         reply.user = reply_wire.UserBlock(
             id=user.id,
             name=user.name,
-            total_credit=user.credit.total - hidden_of_user,
+            total_credit=user.credit.total - self._hidden("user", user.id),
             expavg_credit=decayed(user.credit.recent, now),
             create_time=user.create_time,
             email_hash=email_hash(user.email_addr),
@@ -481,7 +475,7 @@ class SchedulerExchange:
         )
         reply.host = reply_wire.HostBlock(
             id=host.id,
-            total_credit=host.credit.total - hidden_of_host,
+            total_credit=host.credit.total - self._hidden("host", host.id),
             expavg_credit=decayed(host.credit.recent, now),
             venue=host.venue,
             create_time=host.create_time,

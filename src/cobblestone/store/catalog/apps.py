@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -203,17 +203,6 @@ def earlier_versions(db: Database, version: AppVersion) -> list[tuple[AppVersion
         (version.app_id, version.platform, version.plan_class, version.version_num),
     )
     return [(AppVersionId(row[0]), row[1]) for row in rows]
-
-
-def newest_before(db: Database, version_id: AppVersionId, others: Iterable[int]) -> int | None:
-    """Return which of the ``others`` is the newest version before this one, of the same app, platform and plan class."""
-    rows = db.query_in(
-        "SELECT o.version_num, o.id FROM app_version v JOIN app_version o ON o.app_id = v.app_id AND o.platform = v.platform"
-        " AND o.plan_class = v.plan_class AND o.version_num < v.version_num WHERE v.id = ? AND o.id IN (??)",
-        sorted(others),
-        (version_id,),
-    )
-    return max(rows, default=(0, None))[1]
 
 
 def set_signatures(tx: Transaction, signatures: Mapping[str, str]) -> int:

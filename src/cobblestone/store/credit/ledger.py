@@ -62,7 +62,7 @@ class CreditEntry:
     user_id: UserId
     app_version_id: AppVersionId | None  #: anonymous platform: the generalised id
     system: str
-    claimed: float
+    claimed: float = 0.0
     granted: float
     unit: float  #: credit per GFLOPS-day
     work_start: float  #: Unix seconds
@@ -116,27 +116,39 @@ def enter(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> lis
     )
     granted_before = _granted(tx, results)
     fresh = [entry for entry in entries if entry.kind not in GRANTS or entry.result_id not in granted_before]
-    users = sorted({entry.user_id for entry in fresh})
-    team_of = _teams(tx, users)
+    _write(tx, fresh, corrects=False, now=now)
+    return fresh
+
+
+def settle(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> None:
+    """Write entries that grant nothing to a result: settlements of computers, which change totals, and releases, which do not."""
+    sql = "SELECT id, merged_into FROM host WHERE merged_into IS NOT NULL AND id IN (??)"
+    survivors = dict(tx.query_in(sql, sorted({entry.host_id for entry in entries})))
+    known = [changed(each, host_id=survivors.get(each.host_id, each.host_id)) for each in entries]
+    _write(tx, known, corrects=True, now=now)
+
+
+def _write(tx: Transaction, entries: Sequence[CreditEntry], *, corrects: bool, now: float) -> None:
+    team_of = _teams(tx, sorted({entry.user_id for entry in entries}))
+    owners = [
+        (each.host_id, each.user_id, team_of.get(each.user_id), each.app_version_id) for each in entries
+    ]
     # Before the entries get their ids: those of one owner are then in the order in which they were added to its average.
-    tx.lock("host", [entry.host_id for entry in fresh])
-    tx.lock("app_version", [entry.app_version_id for entry in fresh if entry.app_version_id is not None])
-    tx.lock("user_account", users)
-    tx.lock("team", [team for team in team_of.values() if team is not None])
+    _lock(tx, owners)
     texts = _ReasonTexts()
     tx.execute_many(
         _INSERT_ENTRY,
-        [_entry_row(entry, team_of.get(entry.user_id), texts.of(entry.reasons), now) for entry in fresh],
+        [_entry_row(entry, team_of.get(entry.user_id), texts.of(entry.reasons), now) for entry in entries],
     )
-    owners = [
-        (entry.host_id, entry.user_id, team_of.get(entry.user_id), entry.app_version_id) for entry in fresh
-    ]
     totals = _totals(tx, owners)
-    totals.credit(
-        [(of, entry.granted, entry.work_start) for of, entry in zip(owners, fresh, strict=True)], now=now
-    )
+    if corrects:
+        for of, entry in zip(owners, entries, strict=True):
+            if entry.granted:
+                totals.correct(of, credit=entry.granted, granted_time=now, now=now)
+    else:
+        shares = [(of, each.granted, each.work_start) for of, each in zip(owners, entries, strict=True)]
+        totals.credit(shares, now=now)
     _save_totals(tx, totals)
-    return fresh
 
 
 def credit_of_results(entries: Iterable[CreditEntry]) -> dict[ResultId, tuple[float, float]]:
@@ -212,6 +224,13 @@ def _save_statements(tx: Transaction, table: str, changed: Mapping[int, CreditSt
     )
 
 
+def _lock(tx: Transaction, owners: Iterable[Sequence[int | None]]) -> None:
+    """Lock the rows of the named owners, in the order of the schema."""
+    found = dict(zip(OWNERS, zip(*owners, strict=True), strict=False))
+    for kind in ("host", "app_version", "user_account", "team"):
+        tx.lock(kind, sorted({id_ for id_ in found.get(kind, ()) if id_ is not None}))
+
+
 def _totals(db: Database, owners: Iterable[Sequence[int | None]]) -> CreditTotals:
     """Return totals and averages of the named owners."""
     totals = CreditTotals()
@@ -239,16 +258,14 @@ def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason,
         Conflict: the result would end up with less than nothing.
     """
     grant_line = _survivor(tx, grant_line)
-    for table, row_id in zip(OWNERS, grant_line.owners(), strict=True):
-        if row_id is not None:
-            tx.lock(table, [row_id])
+    _lock(tx, [grant_line.owners()])
     got = float_sum(line.granted for line in entries_of_result(tx, grant_line.result_id))
     if got + amount < -1e-9 * max(got, 1.0):
         raise Conflict(
             f"Result {grant_line.result_id} has {got:.6g} credit, so {-amount:.6g} cannot be taken back."
             f" At most: {-got:.6g}."
         )
-    _append_correction(tx, grant_line, amount, why, granted_time=grant_line.time, now=now)
+    _append_correction(tx, grant_line, amount, why, CORRECTION, {}, granted_time=grant_line.time, now=now)
     return entries_of_result(tx, grant_line.result_id)[-1]
 
 
@@ -260,67 +277,42 @@ def take_back_provisional(tx: Transaction, result_ids: Iterable[ResultId], *, no
     for result_id in result_ids:
         lines = entries_of_result(tx, result_id)
         if not any(line.kind in GRANTS for line in lines):
-            for of_owners in _by_owners(tx, lines):
-                messages = [(line.granted, line.time) for line in of_owners if line.granted > 0.0]
-                why = reason(
-                    "provisional_taken_back",
-                    "Not valid: {amount}, which {n} trickle messages had already granted, is taken back.",
-                    amount=float_sum(line.granted for line in of_owners),
-                    n=len(messages),
-                )
-                _take_back(tx, of_owners, why, now=now)
+            _take_back(tx, lines, None, CORRECTION, {}, now=now)
 
 
-def revoke(
-    tx: Transaction, result_ids: Iterable[int], why: Reason, *, facts: Mapping[str, object], now: float
-) -> None:
-    """Take back all that results were granted provisionally, with new entries."""
-    for result_id in result_ids:
-        for of_owners in _by_owners(tx, entries_of_result(tx, result_id)):
-            _take_back(tx, of_owners, why, kind=REVOKE, facts=facts, now=now)
-
-
-def _by_owners(tx: Transaction, lines: Iterable[LedgerLine]) -> list[list[LedgerLine]]:
-    """Return entries that left something, by owner (the user may have changed teams between them), with the rows locked."""
-    found: dict[tuple[int | None, ...], list[LedgerLine]] = {}
-    for line in lines:
-        if line.kind != SETTLEMENT:
-            left = _survivor(tx, line)
-            found.setdefault(left.owners(), []).append(left)
-    for table, ids in zip(OWNERS, zip(*found, strict=True), strict=False):
-        tx.lock(table, sorted({id_ for id_ in ids if id_ is not None}))
-    return [each for each in found.values() if float_sum(line.granted for line in each) > 0.0]
+def revoke(tx: Transaction, result_id: ResultId, why: Reason, *, event: int, now: float) -> None:
+    """Take back all that a result was granted provisionally, with new entries; ``event``: of the ledger system."""
+    _take_back(tx, entries_of_result(tx, result_id), why, REVOKE, {"event": event}, now=now)
 
 
 def _take_back(
     tx: Transaction,
-    lines: list[LedgerLine],
-    why: Reason,
+    lines: Iterable[LedgerLine],
+    why: Reason | None,
+    kind: str,
+    facts: Mapping[str, object],
     *,
-    kind: str = CORRECTION,
-    facts: Mapping[str, object] | None = None,
     now: float,
 ) -> None:
-    amount = float_sum(line.granted for line in lines)
-    moment = common_moment([(line.granted, line.time) for line in lines if line.granted > 0.0])
-    _append_correction(tx, lines[0], -amount, why, granted_time=moment, kind=kind, facts=facts, now=now)
-
-
-def settle(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> None:
-    """Write entries that grant nothing to a result: settlements of computers, which change totals, and releases, which do not."""
-    team_of = _teams(tx, sorted({entry.user_id for entry in entries}))
-    sql = "SELECT id, merged_into FROM host WHERE merged_into IS NOT NULL AND id IN (??)"
-    survivors = dict(tx.query_in(sql, sorted({entry.host_id for entry in entries})))
-    rows = [changed(each, host_id=survivors.get(each.host_id, each.host_id)) for each in entries]
-    texts = [(each, team_of.get(each.user_id), _reasons_text(each.reasons), now) for each in rows]
-    tx.execute_many(_INSERT_ENTRY, [_entry_row(*each) for each in texts])
-    paid = [each for each in rows if each.granted]
-    owners = [(each.host_id, each.user_id, team_of.get(each.user_id), each.app_version_id) for each in paid]
-    if paid:
-        totals = _totals(tx, owners)
-        for of, entry in zip(owners, paid, strict=True):
-            totals.correct(of, credit=entry.granted, granted_time=now, now=now)
-        _save_totals(tx, totals)
+    by_owners: dict[tuple[int | None, ...], list[LedgerLine]] = {}
+    for line in lines:  # the user may have changed teams between them
+        if line.kind != SETTLEMENT:
+            left = _survivor(tx, line)
+            by_owners.setdefault(left.owners(), []).append(left)
+    _lock(tx, by_owners)
+    for of_owners in by_owners.values():
+        amount = float_sum(line.granted for line in of_owners)
+        if amount <= 0.0:
+            continue
+        messages = [(line.granted, line.time) for line in of_owners if line.granted > 0.0]
+        told = why or reason(
+            "provisional_taken_back",
+            "Not valid: {amount}, which {n} trickle messages had already granted, is taken back.",
+            amount=amount,
+            n=len(messages),
+        )
+        moment = common_moment(messages)
+        _append_correction(tx, of_owners[0], -amount, told, kind, facts, granted_time=moment, now=now)
 
 
 def settled_before(db: Database, result_ids: Sequence[int]) -> set[int]:
@@ -374,10 +366,10 @@ def _append_correction(
     line: LedgerLine,
     amount: float,
     why: Reason,
+    kind: str,
+    facts: Mapping[str, object],
     *,
     granted_time: float,
-    kind: str = CORRECTION,
-    facts: Mapping[str, object] | None = None,
     now: float,
 ) -> None:
     """Write a correction for the owners of ``line``, of what was granted at ``granted_time``."""
@@ -398,7 +390,7 @@ def _append_correction(
             line.unit,
             line.work_start,
             _reasons_text([why]),
-            _encode({"granted_time": granted_time, **(facts or {})}).decode(),
+            _encode({"granted_time": granted_time, **facts}).decode(),
         ),
     )
     totals = _totals(tx, [line.owners()])

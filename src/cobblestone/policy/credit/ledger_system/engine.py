@@ -29,6 +29,7 @@ from cobblestone.policy.credit.ledger_system.readings import (
 from cobblestone.policy.credit.ledger_system.records import (
     AppRecord,
     AuditFinished,
+    Begun,
     CheckDecision,
     CheckFailed,
     Event,
@@ -39,8 +40,10 @@ from cobblestone.policy.credit.ledger_system.records import (
     JobRefused,
     LedgerRules,
     LedgerState,
+    Left,
     Outcome,
     Report,
+    VersionMet,
 )
 
 AUDITED = 5
@@ -51,6 +54,15 @@ def step(state: LedgerState, event: Event, rules: LedgerRules) -> Outcome:
     """Return prices and changed records of an event.  Every figure in them is finite, whatever was reported."""
     draft = Draft(state, rules, state.app)
     match event:
+        case Begun():
+            if event.unit > 0.0:
+                draft.app = changed(state.app, unit=event.unit, constant=0.0)
+            return Outcome(state=draft.changed())
+        case Left():
+            return _left(draft)
+        case VersionMet():
+            draft.hosts[event.host] = inherit(state.hosts[event.before])
+            return Outcome(state=draft.changed())
         case JobDecided():
             return _decided(draft, event)
         case JobRefused():
@@ -80,9 +92,7 @@ def decide_check(
     else:
         probability = formula.check_probability(known.trusted, rules.check_scale, rules.check_floor, size)
     replicas = int(draw < probability and quorum < 3)
-    return CheckDecision(
-        replicas=replicas, probability=probability, reason=words.checked(probability, replicas)
-    )
+    return CheckDecision(replicas=replicas, probability=probability)
 
 
 def relative_size(app: AppRecord, host: HostRecord, job: Job) -> float:
@@ -120,23 +130,15 @@ def inherit(old: HostRecord) -> HostRecord:
     )
 
 
-def linked(app: AppRecord, granted: Sequence[tuple[float, float]]) -> AppRecord:
-    """Return an app that begins at the level of another system: (credit, estimate) of its latest valid results.
-
-    The mean credit per estimated FLOP stays, so the sum over jobs does not jump.  Without usable pairs it is unchanged.
-    """
-    usable = [pair for pair in granted if 0.0 <= pair[0] < math.inf and formula.usable(pair[1])]
-    per_flop = _ratio(float_sum(pair[0] for pair in usable), float_sum(pair[1] for pair in usable))
-    return changed(app, unit=per_flop, constant=0.0) if formula.usable(per_flop) else app
-
-
 def level(app: AppRecord, stratum: str = "") -> float:
     """Return credits per estimated FLOP, with which another system can go on without a jump."""
     return app.unit * math.exp(constant(app, stratum))
 
 
-def _ratio(credit: float, flops: float) -> float:
-    return credit / flops if formula.usable(credit) and formula.usable(flops) else 0.0
+def _left(draft: Draft) -> Outcome:
+    held = {key: host for key, host in draft.state.hosts.items() if host.escrow_count}
+    draft.hosts |= {key: changed(host, escrow=0.0, escrow_count=0) for key, host in held.items()}
+    return Outcome(state=draft.changed(), released=tuple(held), reasons=(words.LEFT,))
 
 
 def _decided(draft: Draft, event: JobDecided) -> Outcome:
@@ -220,5 +222,5 @@ def _audited(draft: Draft, event: AuditFinished) -> Outcome:
         corrections=_corrections(draft, {event.host: before}),
         released=(event.host,) if right else (),
         revoked=() if right else (event.host,),
-        reasons=(words.audit_passed() if right else words.revoked(host.escrow, event.bad),),
+        reasons=(words.audited(host.escrow, event.bad),),
     )

@@ -167,6 +167,27 @@ class Report:
 
 
 @value(kw_only=True)
+class Begun:
+    """An app takes the system, or other rules of it."""
+
+    early_exits: bool  #: of the rules
+    unit: float = 0.0  #: credits per estimated FLOP that jobs were worth under another system; 0: as before
+
+
+@value(kw_only=True)
+class Left:
+    """An app takes another system: what is provisional becomes final.  The state needs the records of all hosts."""
+
+
+@value(kw_only=True)
+class VersionMet:
+    """A host runs another version for the first time."""
+
+    host: HostKey
+    before: HostKey  #: its record with the version before
+
+
+@value(kw_only=True)
 class JobDecided:
     """A workunit has its canonical result; ``reports`` are all its valid results, by id."""
 
@@ -207,9 +228,10 @@ class AuditFinished:
 
     host: HostKey
     bad: int  #: how many of them were wrong
+    right: tuple[int, ...] = ()  #: those that were found again; they stay, whatever becomes of the others
 
 
-Event: TypeAlias = JobDecided | JobRefused | CheckFailed | AuditFinished
+Event: TypeAlias = Begun | Left | VersionMet | JobDecided | JobRefused | CheckFailed | AuditFinished
 
 
 @value(kw_only=True)
@@ -218,7 +240,6 @@ class CheckDecision:
 
     replicas: int  #: further results wanted, of hosts with `LedgerRules.check_scale` trusted jobs; 0: it is provisional
     probability: float  #: with which a check was drawn
-    reason: Reason
 
 
 @value(kw_only=True)

@@ -7,6 +7,13 @@ from cobblestone.policy.credit.ledger_system import rules as formula
 from cobblestone.policy.credit.ledger_system.readings import Partners
 from cobblestone.policy.credit.ledger_system.records import HostRecord, LedgerRules
 
+RELEASED = reason("ledger_released", "Final: this computer passed a check.")
+LEFT = reason("ledger_left", "Final: the app has another credit system now.")
+HELD = reason(
+    "ledger_held",
+    "Held of the first prices of this computer, or paid back; what unfinished jobs cost is taken into account.",
+)
+
 
 def estimate_only(value: float) -> Reason:
     """Say that no report tells how long the job was."""
@@ -66,15 +73,12 @@ def check_failed(results: int | None, *, agreed: bool) -> Reason:
     )
 
 
-def audit_passed() -> Reason:
-    """Say that an audit found no other wrong result."""
-    return reason(
-        "ledger_audit_passed", "The results computed again were right: provisional credit is final."
-    )
-
-
-def revoked(amount: float, bad: int) -> Reason:
-    """Say that an audit found more wrong results."""
+def audited(amount: float, bad: int) -> Reason:
+    """Say whether an audit found more wrong results, and what becomes of the provisional credit."""
+    if not bad:
+        return reason(
+            "ledger_audit_passed", "The results computed again were right: provisional credit is final."
+        )
     return reason(
         "ledger_revoked",
         "Of the results computed again, {bad} were wrong: the provisional credit, {amount}, is taken back.",
@@ -82,42 +86,23 @@ def revoked(amount: float, bad: int) -> Reason:
     )  # fmt: skip
 
 
-def checked(probability: float, replicas: int) -> Reason:
-    """Say whether others compute a job that was uploaded."""
-    if replicas:
-        return reason(
-            "ledger_check", "Another computer computes it too (probability {chance}).", chance=probability
-        )
-    return reason("ledger_no_check", "No check was drawn (probability {chance}).", chance=probability)
-
-
 def account(host: HostRecord, rules: LedgerRules) -> tuple[Reason, ...]:
     """Return the account of a computer and an app version in sentences."""
-    found = [
+    return (
         reason(
             "ledger_account",
-            "{jobs} valid jobs, {trusted} since the last failed check; the next one is checked with probability {chance}.",
-            jobs=host.jobs, trusted=host.trusted, chance=_chance(host, rules),
+            "{jobs} valid jobs, {trusted} since the last failed check; the next one is checked with probability {chance}. "
+            "{amount} for {n} results is provisional until the next passed check.",
+            jobs=host.jobs, trusted=host.trusted, chance=_chance(host, rules), amount=host.escrow, n=host.escrow_count,
         ),
         reason(
-            "ledger_escrow",
-            "{amount} for {n} results is provisional until the next passed check.",
-            amount=host.escrow, n=host.escrow_count,
+            "ledger_bank",
+            "Its own reports may raise later credit by {bank}. {debt} is taken off for {refused} jobs that it did not finish, "
+            "and {stake} of its first jobs is held until it has {n} valid jobs.",
+            bank=max(0.0, host.bank), debt=-min(0.0, host.debt) - min(0.0, host.bank), refused=host.refused, stake=host.stake,
+            n=rules.stake_until,
         ),
-        reason("ledger_bank", "Its own reports may raise later credit by {bank}.", bank=max(0.0, host.bank)),
-    ]  # fmt: skip
-    charged = -min(0.0, host.debt) - min(0.0, host.bank)
-    if charged > 0.0:
-        found.append(
-            reason("ledger_debt", "{debt} is taken off for jobs that it did not finish.", debt=charged)
-        )
-    if host.stake > 0.0:
-        found.append(reason(
-            "ledger_stake",
-            "{stake} of its first jobs is held until it has {n} valid jobs.",
-            stake=host.stake, n=rules.stake_until,
-        ))  # fmt: skip
-    return tuple(found)
+    )  # fmt: skip
 
 
 def _chance(host: HostRecord, rules: LedgerRules) -> float:

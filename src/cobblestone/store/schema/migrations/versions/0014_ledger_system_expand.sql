@@ -16,6 +16,7 @@ CREATE TABLE ledger_event (
     app_id INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     time REAL DEFAULT 0 NOT NULL,
+    kind TEXT DEFAULT '' NOT NULL,
     facts TEXT DEFAULT '{}' NOT NULL,  -- JSON
     PRIMARY KEY (app_id, seq)
 );
