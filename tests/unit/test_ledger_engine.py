@@ -192,15 +192,17 @@ def test_the_constant_of_routed_jobs_is_learnt_where_versions_compare_them() -> 
 
 
 def test_the_account_of_a_computer_is_told_in_words() -> None:
-    host = HostRecord(trusted=100.0, jobs=120, escrow=7.0, escrow_count=7, bank=0.5, debt=-2.0, stake=1.0)
+    host = HostRecord(
+        trusted=100.0, jobs=120, escrow=7.0, escrow_count=7, bank=0.5, debt=-2.0, stake=1.0, refused=3
+    )
     said = " ".join(each.text() for each in words.account(host, RULES))
     for part in (
         "120 valid jobs",
         "probability 0.1",
         "7.0 for 7 results",
         "raise later credit by 0.5",
-        "2.0 is taken off",
-        "1.0 of its first",
+        "unfinished jobs (3): 2.0",
+        "20 valid ones: 1.0",
     ):
         assert part in said
 

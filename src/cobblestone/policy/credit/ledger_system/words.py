@@ -93,14 +93,14 @@ def account(host: HostRecord, rules: LedgerRules) -> tuple[Reason, ...]:
             "ledger_account",
             "{jobs} valid jobs, {trusted} since the last failed check; the next one is checked with probability {chance}. "
             "{amount} for {n} results is provisional until the next passed check.",
-            jobs=host.jobs, trusted=host.trusted, chance=_chance(host, rules), amount=host.escrow, n=host.escrow_count,
+            jobs=host.jobs, trusted=round(host.trusted), chance=_chance(host, rules), amount=host.escrow, n=host.escrow_count,
         ),
         reason(
             "ledger_bank",
-            "Its own reports may raise later credit by {bank}. {debt} is taken off for {refused} jobs that it did not finish, "
-            "and {stake} of its first jobs is held until it has {n} valid jobs.",
-            bank=max(0.0, host.bank), debt=-min(0.0, host.debt) - min(0.0, host.bank), refused=host.refused, stake=host.stake,
-            n=rules.stake_until,
+            "Taken off for unfinished jobs ({refused}): {debt}. Held of its first jobs until it has {n} valid ones: {stake}. "
+            "Its own reports may raise later credit by {bank}.",
+            refused=host.refused, debt=-min(0.0, host.debt) - min(0.0, host.bank), n=rules.stake_until, stake=host.stake,
+            bank=max(0.0, host.bank),
         ),
     )  # fmt: skip
 
