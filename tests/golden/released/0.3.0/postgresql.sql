@@ -773,15 +773,15 @@ ALTER TABLE ONLY public.workunit ALTER COLUMN id SET DEFAULT nextval('public.wor
 INSERT INTO public.alembic_version VALUES
 	('0014');
 INSERT INTO public.api_reply VALUES
-	('key', 'digest', '{}', 1802523600);
+	('key', 'digest', '{}', 1802518200);
 INSERT INTO public.api_token VALUES
-	(1, 'manager', '8e6f9dc2cb6686c83303dc05ca564f0a0187c134e7d1a26f34b4142a19fb97e3', NULL, 'accounting', 1, 1801918800, NULL, NULL, NULL);
+	(1, 'manager', '09c6ac9d8bee633ae3e24f2d55691bc6fceaac91c3eed88c060580a0c38f5467', NULL, 'accounting', 1, 1801913400, NULL, NULL, NULL);
 INSERT INTO public.app VALUES
 	(1, 'search', '', 0, 0, '{"kind":"bitwise","options":{}}', '', 'creditnew-deployed', 0, 0, 1, 0, '', 1, 1, 0, 0, 0, 0, '{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":100000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":432000.0}', '{"min_quorum":2,"target_nresults":2,"max_error_results":2,"max_total_results":10,"max_success_results":6}', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', '{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}', '{"command":[],"stdout":"","command_line":"","inputs":[]}', 1800000000, 0),
 	(2, 'fragile', '', 0, 0, '{"kind":"numeric","options":{}}', '', 'benchmark', 0, 0, 0, 0, '', 1, 1, 0, 0, 0, 0, '{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":100000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":432000.0}', '{"min_quorum":2,"target_nresults":2,"max_error_results":2,"max_total_results":10,"max_success_results":6}', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', '{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}', '{"command":[],"stdout":"","command_line":"","inputs":[]}', 1800010800, 0),
 	(3, 'survey', '', 0, 0, '{"kind":"bitwise","options":{}}', '', 'ledger', 0, 0, 0, 0, '', 1, 1, 0, 0, 0, 0, '{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":100000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":432000.0}', '{"min_quorum":2,"target_nresults":2,"max_error_results":2,"max_total_results":10,"max_success_results":6}', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', '{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}', '{"command":[],"stdout":"","command_line":"","inputs":[]}', 1801047600, 0),
-	(4, 'keeper', '', 0, 0, '{"kind":"bitwise","options":{}}', '', 'benchmark', 0, 0, 0, 0, '', 1, 1, 0, 0, 0, 0, '{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":864000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":604800.0}', '{"min_quorum":1,"target_nresults":1,"max_error_results":3,"max_total_results":10,"max_success_results":6}', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', '{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}', '{"command":[],"stdout":"","command_line":"","inputs":[]}', 1801054800, 0),
-	(5, 'open', '', 0, 0, '{"kind":"bitwise","options":{}}', '', 'benchmark', 0, 0, 0, 0, '', 1, 1, 0, 0, 0, 0, '{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":100000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":432000.0}', '{"min_quorum":2,"target_nresults":2,"max_error_results":2,"max_total_results":10,"max_success_results":6}', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', '{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}', '{"command":[],"stdout":"","command_line":"","inputs":[]}', 1802005200, 0);
+	(4, 'keeper', '', 0, 0, '{"kind":"bitwise","options":{}}', '', 'benchmark', 0, 0, 0, 0, '', 1, 1, 0, 0, 0, 0, '{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":864000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":604800.0}', '{"min_quorum":1,"target_nresults":1,"max_error_results":3,"max_total_results":10,"max_success_results":6}', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', '{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}', '{"command":[],"stdout":"","command_line":"","inputs":[]}', 1801049400, 0),
+	(5, 'open', '', 0, 0, '{"kind":"bitwise","options":{}}', '', 'benchmark', 0, 0, 0, 0, '', 1, 1, 0, 0, 0, 0, '{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":100000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":432000.0}', '{"min_quorum":2,"target_nresults":2,"max_error_results":2,"max_total_results":10,"max_success_results":6}', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', '{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}', '{"command":[],"stdout":"","command_line":"","inputs":[]}', 1801999800, 0);
 INSERT INTO public.app_credit VALUES
 	('user', 1, 1, 4, 4.727267331433999, 0.20589389862176963, 1801047600),
 	('host', 1, 1, 4, 4.727267331433999, 0.20589389862176963, 1801047600),
@@ -789,33 +789,40 @@ INSERT INTO public.app_credit VALUES
 	('host', 1, 2, 2, 1.8019943019943023, 0.1780682336488133, 1800007200),
 	('user', 1, 3, 2, 3.375771604938272, 0.16606445597800962, 1801047600),
 	('host', 1, 3, 2, 3.375771604938272, 0.16606445597800962, 1801047600),
-	('user', 4, 1, 1, 2.314814814814815, 0.22921533748675438, 1801054800),
-	('host', 4, 1, 1, 2.314814814814815, 0.22921533748675438, 1801054800);
+	('user', 3, 1, 3, 4.629865270553752, 0.45821798760251453, 1801049400),
+	('host', 3, 1, 3, 4.629865270553752, 0.45821798760251453, 1801049400),
+	('user', 3, 2, 3, 4.615894642311613, 0.45695257166391895, 1801049400),
+	('host', 3, 2, 3, 4.615894642311613, 0.45695257166391895, 1801049400),
+	('user', 4, 1, 1, 2.314814814814815, 0.22921533748675438, 1801049400),
+	('host', 4, 1, 1, 2.314814814814815, 0.22921533748675438, 1801049400);
 INSERT INTO public.app_day VALUES
 	(1, 20833, 3, 0, 0, 0, 6, 5.275403608736943, 3),
 	(2, 20833, 0, 1, 0, 0, 0, 0, 0),
 	(2, 20839, 0, 2, 0, 0, 0, 0, 0),
 	(1, 20845, 1, 0, 0, 0, 2, 4.62962962962963, 2),
+	(3, 20845, 3, 0, 0, 0, 6, 9.24575991286537, 2),
 	(4, 20845, 1, 0, 0, 0, 1, 2.314814814814815, 1),
 	(1, 20856, 0, 0, 0, 0, 0, 0, 0),
 	(2, 20856, 0, 0, 1, 0, 0, 0, 0),
-	(3, 20856, 0, 0, 1, 0, 0, 0, 0),
+	(3, 20856, 0, 0, 0, 0, 0, 0, 0),
 	(4, 20856, 1, 0, 1, 0, 0, 0, 0);
 INSERT INTO public.app_host_day VALUES
 	(1, 1, 20845),
 	(1, 2, 20833),
 	(1, 3, 20845),
+	(3, 1, 20845),
+	(3, 2, 20845),
 	(4, 1, 20845);
 INSERT INTO public.app_version VALUES
-	(1, 1, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"0d727d3aaa0398c94791cfd03a9606b5bb51bccabe39c81f8de5eee3ed3c0b4c\nd66e0d5be92133b25706cd69516f2aa58afa18e742783c9cedf668550f7620d9\n7f20e986f02688bc7cee133e1dd245ce9590a0c5ed8f1793228316a0764be45d\nb5cddc397d727fe2e7c52a325030f1dd5ab0172c443843fa7237f033ebabdf59\n.\n","gzipped_nbytes":null}]', 0, 0, 1800000000, 1, '{}', 6, 0.40333333333333343, 0.006722222222222226, 0.04033333333333335, 0, 5.275403608736943, 0.052919444042593265, 1802005200),
-	(2, 2, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"fragile_21f2c793b2dd479f6021e21d2bb202be.sh","open_name":"fragile.sh","nbytes":20,"md5":"d94ddbbb297e9aad4eb3f74d0368bae9","executable":false,"main_program":true,"copy_file":false,"signature":"00535f8cb1ed61bbc5db254d31bbfff1bcc931a8bbcf2341437337115a7b040c\nb1a6f7b46c4b1fb9ef097a6d2ebd790e2f75aff21154b00261a84bf1ace9db96\n4c64a6d517656645525c186f5e989b7e97fc121a4e4020e83cb4b45c47d509ff\n7470719484dfd7c21d861100052f442b6cdf1f2b30e10f298a840f86933db207\n.\n","gzipped_nbytes":null}]', 0, 0, 1800010800, 1, '{}', 0, 0, 0, 0, 0, 0, 0, 1800010800),
-	(3, 1, 'any', 101, '', 0, 0, '7.20.5', '', '[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"0d727d3aaa0398c94791cfd03a9606b5bb51bccabe39c81f8de5eee3ed3c0b4c\nd66e0d5be92133b25706cd69516f2aa58afa18e742783c9cedf668550f7620d9\n7f20e986f02688bc7cee133e1dd245ce9590a0c5ed8f1793228316a0764be45d\nb5cddc397d727fe2e7c52a325030f1dd5ab0172c443843fa7237f033ebabdf59\n.\n","gzipped_nbytes":null}]', 0, 0, 1800529200, 1, '{}', 0, 0, 0, 0, 0, 4.62962962962963, 0.13416394495028294, 1802005200),
-	(4, 3, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"survey_d23bddda43e2ad10a8081b30db701dac.sh","open_name":"survey.sh","nbytes":19,"md5":"fb061c4309eaa50c99a55f65f6659d26","executable":false,"main_program":true,"copy_file":false,"signature":"0a53c40c05fdede44360b71cf3927b5976d3d1bfad10b1b41aeb35b12e585b21\n8044cb70d9f51111b938b54fbc95c3787ed2d934488e0ca8179c150eeaf97b9e\n387adeb2c0f5290287076f60512329f2ec4f4bc3d187327d37517fe7d65ba51a\n492e5a7d93ba220d46195138374232fcced57e953f9c51e2879b85e070e6542f\n.\n","gzipped_nbytes":null}]', 0, 0, 1801047600, 1, '{}', 0, 0, 0, 0, 0, 0, 0, 1801047600),
-	(5, 4, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","open_name":"keeper.sh","nbytes":19,"md5":"509930986cefdfa6af9c974479f067e3","executable":false,"main_program":true,"copy_file":false,"signature":"37bef0332eb4970148fdde786fab8d383b2e36e515f73bed151b5b04d9e1972a\n783ab12aa4dfdfdb6d4ccaf6f89a986955c004e536e338d5aa90bdb11ca614f4\n189f34098a7e9ebf32d028ca5e2036534b45af7979949aadb90ddcee0bfd85e3\n63af51e96a186628d260288506f2acb785a41edb71815ac1d8440a29665ffc00\n.\n","gzipped_nbytes":null}]', 0, 0, 1801054800, 1, '{}', 0, 0, 0, 0, 0, 4.62962962962963, 0.3063405792061827, 1802005200),
-	(6, 5, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"open_63b23a5920ed4fb2485119e1484c6213.sh","open_name":"open.sh","nbytes":17,"md5":"3c36cfadc83976efdc7469530e4a6937","executable":false,"main_program":true,"copy_file":false,"signature":"2cadfe61c48b7eead577061fded945950675d2dbd2bfef868c3279e39fcd6bd6\n50ab01019d4e79507f51ecb89cf2392b0ec6130ff87c4fca7debeeaac49a2d92\nb86ddc6215ce366a0bc3381bcc5878310cffeca2b54cc35c0e1469081213c9e6\n4422f9bc0811876a5020e1ae54d251d988e9bcb91922369b3d9868d0b5717805\n.\n","gzipped_nbytes":null}]', 0, 0, 1802005200, 1, '{}', 0, 0, 0, 0, 0, 0, 0, 1802005200);
+	(1, 1, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"1a2228da0987c2e6e3afc8d68609f5478eb397b429bebbcf16538681641477fa\n68c7ee2202a7afa1df32d687fecdffb5507c749778b86efbbd693ee206764030\n9a7076f91fb153fb793ffb4df74a70d92d2a599b9d165c2942efac1922ebe0a3\n2ce8c264ee8ed7bdfd205e93ff28c5ea24ab5782d20277db1a4ed9e58491206b\n.\n","gzipped_nbytes":null}]', 0, 0, 1800000000, 1, '{}', 6, 0.40333333333333343, 0.006722222222222226, 0.04033333333333335, 0, 5.275403608736943, 0.05324796818353283, 1801999800),
+	(2, 2, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"fragile_21f2c793b2dd479f6021e21d2bb202be.sh","open_name":"fragile.sh","nbytes":20,"md5":"d94ddbbb297e9aad4eb3f74d0368bae9","executable":false,"main_program":true,"copy_file":false,"signature":"484100be12c602459d387f40ecc526e9a4c7622cd17f79560b7bb4cb8e03bf1d\n5d7b1ce2820ca5cf392cbe5f60ba8994a2b412983e7e989e4304410e2a1c3886\n77a0387b39f8856e64c321841caca0919320ae5a746449bdfaf26e268140b849\nf2e20bba2f5d4f1bc1bfeb8baaa30305d4f343f627761f90edb164346bbbf694\n.\n","gzipped_nbytes":null}]', 0, 0, 1800010800, 1, '{}', 0, 0, 0, 0, 0, 0, 0, 1800010800),
+	(3, 1, 'any', 101, '', 0, 0, '7.20.5', '', '[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"1a2228da0987c2e6e3afc8d68609f5478eb397b429bebbcf16538681641477fa\n68c7ee2202a7afa1df32d687fecdffb5507c749778b86efbbd693ee206764030\n9a7076f91fb153fb793ffb4df74a70d92d2a599b9d165c2942efac1922ebe0a3\n2ce8c264ee8ed7bdfd205e93ff28c5ea24ab5782d20277db1a4ed9e58491206b\n.\n","gzipped_nbytes":null}]', 0, 0, 1800529200, 1, '{}', 0, 0, 0, 0, 0, 4.62962962962963, 0.13499683530953124, 1801999800),
+	(4, 3, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"survey_d23bddda43e2ad10a8081b30db701dac.sh","open_name":"survey.sh","nbytes":19,"md5":"fb061c4309eaa50c99a55f65f6659d26","executable":false,"main_program":true,"copy_file":false,"signature":"04120a05d5d05a4702baf220f2250191ac9c9c399201b0c4ec4fa975a1dda5ea\n07083d7ccf4ff843f0c6589526d2423cdb7373283d77fd08d3277cf0f815020d\n491009c3b9d7219daf97c7cb9d91fb7bda90dfdf300dddea1ee3714472b1e1d5\n239d31fc2897eb94d106abd598642cf09cb27914bce6758f438c134976ca9833\n.\n","gzipped_nbytes":null}]', 0, 0, 1801047600, 1, '{}', 6, 0.38500000000000006, 0.0030249999999999995, 0.018149999999999996, 0, 9.24575991286537, 0.3079717791426081, 1801999800),
+	(5, 4, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","open_name":"keeper.sh","nbytes":19,"md5":"509930986cefdfa6af9c974479f067e3","executable":false,"main_program":true,"copy_file":false,"signature":"3de63236028d9d8813f8868a0af9c7fc17d97099cdf70e9517eb24173af39df2\n9c23465279a988f4e066f26ee366f67343628d0a2bc9eb6e24b65604dca7feba\nccb2f47f825a08ffa7d9d7f95cb0bf320306e225bd6a7a7043941d961a138cef\n42d61a0a471bffe29ff4209026e6ffe9d0044f8a159805d456b6243828e160d4\n.\n","gzipped_nbytes":null}]', 0, 0, 1801049400, 1, '{}', 0, 0, 0, 0, 0, 4.62962962962963, 0.3063405792061827, 1801999800),
+	(6, 5, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"open_63b23a5920ed4fb2485119e1484c6213.sh","open_name":"open.sh","nbytes":17,"md5":"3c36cfadc83976efdc7469530e4a6937","executable":false,"main_program":true,"copy_file":false,"signature":"cc14dd30264ee3cb57e870d0484a167e062d41ec85f8d099e55449ddf0e459a0\n2ab9401ffa4e004868ceb1a6aa76c5a411fe8defb5c351461761be7cc7e4d595\nc8f140f0a9bf8f31978d796027e2dcf7e7c741c8e07d79a79f261226b3ef9f85\n190665989037eabc15f9356d6c82740ff0560da15d31592943f882755ff26743\n.\n","gzipped_nbytes":null}]', 0, 0, 1801999800, 1, '{}', 0, 0, 0, 0, 0, 0, 0, 1801999800);
 INSERT INTO public.audit_entry VALUES
 	(1, 1800529200, 'operator', 'test', 'cancel batch', 'batch 4', '{"state":"IN_PROGRESS"}', '{"state":"ABORTED"}'),
-	(2, 1801918800, 'operator', 'test', 'changed', 'app search', 'null', 'null');
+	(2, 1801913400, 'operator', 'test', 'changed', 'app search', 'null', 'null');
 INSERT INTO public.badge VALUES
 	(1, 'total', 0.01),
 	(2, 'total', 1000000),
@@ -827,76 +834,87 @@ INSERT INTO public.badge VALUES
 	(8, 'rank', 5),
 	(9, 'rank', 1);
 INSERT INTO public.badge_owner VALUES
-	('user', 1, 1, 1802005200),
-	('user', 2, 1, 1802005200),
-	('user', 3, 1, 1802005200),
-	('host', 1, 1, 1802005200),
-	('host', 2, 1, 1802005200),
-	('host', 3, 1, 1802005200);
+	('user', 1, 1, 1801999800),
+	('user', 2, 1, 1801999800),
+	('user', 3, 1, 1801999800),
+	('host', 1, 1, 1801999800),
+	('host', 2, 1, 1801999800),
+	('host', 3, 1, 1801999800);
 INSERT INTO public.batch VALUES
 	(1, 'batch', 1, NULL, NULL, 2, 1800000000, 1800010800, 3, 3, 0, 0, 1, 6000, 0, 0),
 	(2, 'batch', 2, NULL, NULL, 2, 1800010800, 1800010800, 1, 0, 1, 0, 1, 8000, 0, 0),
 	(3, 'batch', 2, NULL, NULL, 1, 1800010800, NULL, 1, 0, 0, 0, 1, 10000, 0, 0),
 	(4, 'batch', 2, NULL, NULL, 3, 1800529200, NULL, 2, 0, 2, 0, 1, 14000, 0, 0),
 	(5, 'batch', 1, NULL, NULL, 4, 1800529200, 1801047600, 1, 1, 0, 0, 1, 12000, -1, 0),
-	(6, 'batch', 3, NULL, NULL, 1, 1801047600, NULL, 1, 0, 0, 0, 1, 14000, 0, 0),
-	(7, 'batch', 4, NULL, NULL, 2, 1801054800, 1801054800, 1, 1, 0, 0, 1, 15000, 0, 0),
-	(8, 'batch', 4, NULL, NULL, 2, 1801054800, 1802005200, 1, 1, 0, 0, 1, 16000, 0, 0),
-	(9, 'batch', 5, NULL, NULL, 1, 1802005200, NULL, 2, 0, 0, 0, 1, 19000, 0, 0),
-	(10, 'batch', 5, NULL, NULL, 1, 1802005200, NULL, 2, 0, 0, 0, 1, 23000, 0, 0);
+	(6, 'batch', 3, NULL, NULL, 2, 1801047600, 1801049400, 3, 3, 0, 0, 1, 18000, 0, 0),
+	(7, 'batch', 4, NULL, NULL, 2, 1801049400, 1801049400, 1, 1, 0, 0, 1, 19000, 0, 0),
+	(8, 'batch', 4, NULL, NULL, 2, 1801049400, 1801999800, 1, 1, 0, 0, 1, 20000, 0, 0),
+	(9, 'batch', 5, NULL, NULL, 1, 1801999800, NULL, 2, 0, 0, 0, 1, 23000, 0, 0),
+	(10, 'batch', 5, NULL, NULL, 1, 1801999800, NULL, 2, 0, 0, 0, 1, 27000, 0, 0);
 INSERT INTO public.code_sign_key VALUES
 	(1, '1024
-d0cbc22d623ddd434cfc3a205e691e850e1fc616e8f6beb6c631fa5cdb5ebd05
-ea0f106d070cd270649aa170cb7fb5e701d6e03a3a562dfcebc7cae6cc92d1a3
-adfdad07685b47902949ac225fdae5b81f42ef0a3356164db8f890cd72539691
-7ae64928a769894c936aa47b2abbc58c6108e5a308a99e02b0079b676f1ebf6f
+efd6c99f953b03f7c5d6563ebac9b969609c5372476ebcb8576f78df52b613ce
+28b1a851fc5e8b55fbc9003bb77a13a09cbb9b829d45bf3b918cf910d5137cf3
+cde5ec9279fe762d0d37956d6157427a69b0dc4e07630665b99b77ea6b49cfa8
+83474e545da2e5d8bd7ca800e248a5be0d4f5e7a3af17692f17241b4d3e92813
 0000000000000000000000000000000000000000000000000000000000000000
 0000000000000000000000000000000000000000000000000000000000000000
 0000000000000000000000000000000000000000000000000000000000000000
 0000000000000000000000000000000000000000000000000000000000010001
 .', 1800000000, 1, '');
 INSERT INTO public.consent VALUES
-	(1, 1, 'statistics', 1, 1801918800, 'page');
+	(1, 1, 'statistics', 1, 1801913400, 'page');
 INSERT INTO public.contribution VALUES
-	('host', 1, 'storage', 45000, 4547.138167868046, 1801875600),
-	('user', 1, 'storage', 45000, 4547.138167868046, 1801875600),
-	('host', 1, 'received', 5038, 357.96991908926225, 1801054800),
-	('host', 1, 'sent', 210006, 257021.27742123348, 1801054800),
-	('host', 2, 'received', 19, 228, 1800007200),
+	('host', 1, 'storage', 37500, 4166.666666666667, 1801740600),
+	('user', 1, 'storage', 37500, 4166.666666666667, 1801740600),
+	('host', 1, 'received', 5057, 567.1396775362633, 1801049400),
+	('host', 1, 'sent', 420006, 276532.2892798756, 1801049400),
+	('host', 2, 'received', 38, 70.15314907478258, 1801049400),
+	('host', 2, 'sent', 210000, 6733862.943611199, 1801049400),
 	('host', 3, 'received', 19, 456, 1800010800),
-	('user', 1, 'received', 5038, 357.96991908926225, 1801054800),
-	('user', 1, 'sent', 210006, 257021.27742123348, 1801054800),
-	('user', 2, 'received', 19, 228, 1800007200),
+	('user', 1, 'received', 5057, 567.1396775362633, 1801049400),
+	('user', 1, 'sent', 420006, 276532.2892798756, 1801049400),
+	('user', 2, 'received', 38, 70.15314907478258, 1801049400),
+	('user', 2, 'sent', 210000, 6733862.943611199, 1801049400),
 	('user', 3, 'received', 19, 456, 1800010800);
 INSERT INTO public.contribution_entry VALUES
-	(1, 1801184400, 'storage', 1, 1, 5000, 1801076400, '{"until":1801162800.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(2, 1801270800, 'storage', 1, 1, 5000, 1801162800, '{"until":1801249200.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(3, 1801314000, 'storage', 1, 1, 2500, 1801249200, '{"until":1801292400.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(4, 1801508400, 'storage', 1, 1, 11250, 1801292400, '{"until":1801486800.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(5, 1801875600, 'storage', 1, 1, 21250, 1801486800, '{"until":1801854000.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(6, 1800007200, 'sent', 1, 1, 70000, 1800000000, '{"result":3}'),
-	(7, 1800007200, 'received', 1, 1, 19, 1800000000, '{"result":3,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
-	(8, 1800007200, 'received', 2, 2, 19, 1800000000, '{"result":4,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
-	(9, 1800007200, 'sent', 1, 1, 70000, 1800000000, '{"result":5}'),
-	(10, 1800010800, 'sent', 1, 1, 70000, 1800000000, '{"result":1}'),
-	(11, 1800010800, 'received', 3, 3, 19, 1800007200, '{"result":7,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
-	(12, 1801054800, 'sent', 1, 1, 6, 1801054800, '{"result":26}'),
-	(13, 1801054800, 'received', 1, 1, 5019, 1801054800, '{"result":26,"files":["keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","kept_2c78e7216b85903d179400aafe201993"]}');
+	(1, 1801135800, 'storage', 1, 1, 2500, 1801071000, '{"until":1801114200.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(2, 1801395000, 'storage', 1, 1, 15000, 1801114200, '{"until":1801373400.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(3, 1801546200, 'storage', 1, 1, 8750, 1801373400, '{"until":1801524600.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(4, 1801740600, 'storage', 1, 1, 11250, 1801524600, '{"until":1801719000.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(5, 1800007200, 'sent', 1, 1, 70000, 1800000000, '{"result":3}'),
+	(6, 1800007200, 'received', 1, 1, 19, 1800000000, '{"result":3,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
+	(7, 1800007200, 'received', 2, 2, 19, 1800000000, '{"result":4,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
+	(8, 1800007200, 'sent', 1, 1, 70000, 1800000000, '{"result":5}'),
+	(9, 1800010800, 'sent', 1, 1, 70000, 1800000000, '{"result":1}'),
+	(10, 1800010800, 'received', 3, 3, 19, 1800007200, '{"result":7,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
+	(11, 1801049400, 'sent', 1, 1, 70000, 1801047600, '{"result":23}'),
+	(12, 1801049400, 'received', 1, 1, 19, 1801047600, '{"result":23,"files":["survey_d23bddda43e2ad10a8081b30db701dac.sh"]}'),
+	(13, 1801049400, 'sent', 2, 2, 70000, 1801048500, '{"result":24}'),
+	(14, 1801049400, 'received', 2, 2, 19, 1801048500, '{"result":24,"files":["survey_d23bddda43e2ad10a8081b30db701dac.sh"]}'),
+	(15, 1801049400, 'sent', 1, 1, 70000, 1801047600, '{"result":25}'),
+	(16, 1801049400, 'sent', 2, 2, 70000, 1801048500, '{"result":26}'),
+	(17, 1801049400, 'sent', 1, 1, 70000, 1801047600, '{"result":27}'),
+	(18, 1801049400, 'sent', 2, 2, 70000, 1801048500, '{"result":28}'),
+	(19, 1801049400, 'sent', 1, 1, 6, 1801049400, '{"result":29}'),
+	(20, 1801049400, 'received', 1, 1, 5019, 1801049400, '{"result":29,"files":["keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","kept_2c78e7216b85903d179400aafe201993"]}');
 INSERT INTO public.credit_day VALUES
 	('user', 1, 20833, 1, 2.412452516619184, 3, 2.412452516619184, 3, 0.23759468181946092, 1800010800),
-	('user', 1, 20845, 1, 4.62962962962963, 2, 7.042082146248814, 5, 0.5223351496473093, 1801054800),
+	('user', 1, 20845, 1, 9.259494900183382, 5, 11.671947416802565, 8, 0.9833217993805364, 1801049400),
 	('host', 1, 20833, 1, 2.412452516619184, 3, 2.412452516619184, 3, 0.23759468181946092, 1800010800),
-	('host', 1, 20845, 1, 4.62962962962963, 2, 7.042082146248814, 5, 0.5223351496473093, 1801054800),
+	('host', 1, 20845, 1, 9.259494900183382, 5, 11.671947416802565, 8, 0.9833217993805364, 1801049400),
 	('user', 2, 20833, 1, 1.8019943019943023, 2, 1.8019943019943023, 2, 0.1780682336488133, 1800007200),
+	('user', 2, 20845, 1, 4.615894642311613, 3, 6.417888944305917, 5, 0.5056554163276037, 1801049400),
 	('host', 2, 20833, 1, 1.8019943019943023, 2, 1.8019943019943023, 2, 0.1780682336488133, 1800007200),
+	('host', 2, 20845, 1, 4.615894642311613, 3, 6.417888944305917, 5, 0.5056554163276037, 1801049400),
 	('user', 3, 20833, 1, 1.0609567901234571, 1, 1.0609567901234571, 1, 0.10440952552876415, 1800010800),
 	('user', 3, 20845, 1, 2.314814814814815, 1, 3.375771604938272, 2, 0.25591087290721193, 1801047600),
 	('host', 3, 20833, 1, 1.0609567901234571, 1, 1.0609567901234571, 1, 0.10440952552876415, 1800010800),
 	('host', 3, 20845, 1, 2.314814814814815, 1, 3.375771604938272, 2, 0.25591087290721193, 1801047600);
 INSERT INTO public.credit_decay VALUES
-	(1, 1802005200, 'host', 1, 3, 11),
-	(2, 1802005200, 'user_account', 1, 3, 11),
-	(3, 1802005200, 'app_version', 1, 5, 11);
+	(1, 1801999800, 'host', 1, 3, 21),
+	(2, 1801999800, 'user_account', 1, 3, 21),
+	(3, 1801999800, 'app_version', 1, 5, 21);
 INSERT INTO public.credit_entry VALUES
 	(1, 1800003600, 1, 1, 1, 1, NULL, 1, 'trickle', 'trickle', 0.41666666666666663, 0.41666666666666663, 200, 1799917200, '[["trickle","{amount}: {seconds} s x {speed} per second.",{"amount":0.41666666666666663,"seconds":60.0,"speed":3000000000.0}]]', '{"trickle":[60.0,3000000000.0,true,1800000000.0,0.0,231.48148148148147,0.0,25.0,0.0],"rules":[86400.0,3300000000.0,10000000000.0]}'),
 	(2, 1800007200, 3, 2, 1, 1, NULL, 1, 'grant', 'creditnew-deployed', 0.763888888888889, 0.9009971509971512, 200, 1800000000, '[["scaled_pfc","{seconds} s x {peak_flops} FLOPS x version scale {version_scale}{about_version} x host scale {host_scale}{about_host} = {flops}.",{"seconds":110.00000000000001,"peak_flops":3000000000.0,"version_scale":1.0,"about_version":{"text":" (not known yet: versions need 100 samples)","sentence":" (not known yet: versions need {n} samples)","values":{"n":100}},"host_scale":1.0,"about_host":{"text":" (not known yet: fewer than 10 samples of this host)","sentence":" (not known yet: fewer than {n} samples of this host)","values":{"n":10}},"flops":330000000000.00006}],["pegged_average","Granted {amount}: average of {n} claims ({normal} normal), weighted by their distance from the estimate {peg}.",{"amount":0.9009971509971512,"n":2,"normal":0,"peg":2.314814814814815}]]', '{"result":[110.00000000000001,100.0,1800000000.0,1800007200.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,7200.0,1],"host":[0,0.1,true,1800432000.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
@@ -908,29 +926,46 @@ INSERT INTO public.credit_entry VALUES
 	(8, 1800010800, 3, 2, 1, 1, NULL, 1, 'correction', 'creditnew-deployed', 0, -0.4504985754985756, 200, 1800000000, '[["kept","Half of it.",{}]]', '{"granted_time":1800007200.0}'),
 	(9, 1801047600, 21, 8, 3, 3, NULL, 3, 'grant', 'creditnew-deployed', 2.314814814814815, 2.314814814814815, 200, 1801047600, '[["no_run_time","No usable run time was reported: the job''s estimate is used.",{}],["pegged_average","Granted {amount}: average of {n} claims ({normal} normal), weighted by their distance from the estimate {peg}.",{"amount":2.314814814814815,"n":2,"normal":0,"peg":2.314814814814815}]]', '{"result":[0.0,0.0,1801047600.0,1801047600.0,5000000000.0,4.0,5000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1047600.0,1],"host":[1,0.095,true,1800439200.0,[1,0.5500000000000002,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,3600.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
 	(10, 1801047600, 22, 8, 1, 1, NULL, 3, 'grant', 'creditnew-deployed', 2.314814814814815, 2.314814814814815, 200, 1801047600, '[["no_run_time","No usable run time was reported: the job''s estimate is used.",{}],["pegged_average","Granted {amount}: average of {n} claims ({normal} normal), weighted by their distance from the estimate {peg}.",{"amount":2.314814814814815,"n":2,"normal":0,"peg":2.314814814814815}]]', '{"result":[0.0,0.0,1801047600.0,1801047600.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,false,false,1047600.0,1],"host":[3,0.0857375,true,1800432000.0,[3,0.33000000000000007,0.0,0.0],[3,1.1000000000000001e-10,0.0,0.0],[3,7200.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
-	(11, 1801054800, 26, 10, 1, 1, NULL, 5, 'grant', 'benchmark', 2.314814814814815, 2.314814814814815, 200, 1801054800, '[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]', '{"result":[0.0,0.0,1801054800.0,1801054800.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1054800.0,1],"host":[0,0.1,true,1801659600.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}'),
-	(12, 1802005200, 27, 11, 1, 1, 1, 5, 'grant', 'benchmark', 2.314814814814815, 2.314814814814815, 200, 1802005200, '[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]', '{"result":[0.0,0.0,1802005200.0,1802005200.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,2005200.0,1],"host":[1,0.095,true,1801659600.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}');
+	(11, 1801049400, 23, 9, 1, 1, NULL, 4, 'escrow', 'ledger', 2.312412010053688, 2.312412010053688, 200, 1801047600, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.312412010053688,"value":2.314814814814815,"n":1,"weight":0.0017519430227076077,"factor":0.998961988343193}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801047600.0,1801048500.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,2.312412010053688,"normal",false,true,false,1049400.0,1],"host":[0,0.1,true,1801479600.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
+	(12, 1801049400, 24, 9, 2, 2, NULL, 4, 'escrow', 'ledger', 2.312408413074093, 2.312408413074093, 200, 1801048500, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.312408413074093,"value":2.314814814814815,"n":1,"weight":0.0017519430227076077,"factor":0.9989604344480082}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801048500.0,1801049400.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,2.312408413074093,"normal",false,false,false,1049400.0,1],"host":[0,0.1,true,1801480500.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
+	(13, 1801049400, 25, 10, 1, 1, NULL, 4, 'escrow', 'ledger', 2.322179209516397, 2.322179209516397, 200, 1801047600, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.322179209516397,"value":2.314814814814815,"n":1,"weight":0.012550337050091419,"factor":1.0031814185110834}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801047600.0,1801048500.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,2.322179209516397,"normal",false,true,false,1049400.0,1],"host":[1,0.095,true,1801479600.0,[1,0.33000000000000007,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,900.0,0.0,0.0]],"version":[0.0,[2,0.38500000000000006,0.0030249999999999995,0.006049999999999999]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
+	(14, 1801049400, 26, 10, 2, 2, NULL, 4, 'escrow', 'ledger', 2.3137658000919763, 2.3137658000919763, 200, 1801048500, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.3137658000919763,"value":2.314814814814815,"n":1,"weight":0.013056918959690345,"factor":0.9995468256397337}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801048500.0,1801049400.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,2.3137658000919763,"normal",false,false,false,1049400.0,1],"host":[1,0.095,true,1801480500.0,[1,0.44000000000000006,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,900.0,0.0,0.0]],"version":[0.0,[2,0.38500000000000006,0.0030249999999999995,0.006049999999999999]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
+	(15, 1801049400, 27, 11, 1, 1, NULL, 4, 'escrow', 'ledger', 2.31256966076871, 2.31256966076871, 200, 1801047600, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.31256966076871,"value":2.314814814814815,"n":1,"weight":0.02907274082727323,"factor":0.9990300934520827}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801047600.0,1801048500.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,2.31256966076871,"normal",false,true,false,1049400.0,1],"host":[2,0.09025,true,1801479600.0,[2,0.33000000000000007,0.0,0.0],[2,1.1000000000000001e-10,0.0,0.0],[2,900.0,0.0,0.0]],"version":[0.0,[4,0.38500000000000006,0.0030249999999999995,0.012099999999999998]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
+	(16, 1801049400, 28, 11, 2, 2, NULL, 4, 'escrow', 'ledger', 2.302807535728579, 2.302807535728579, 200, 1801048500, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.302807535728579,"value":2.314814814814815,"n":1,"weight":0.029761356002118995,"factor":0.994812855434746}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801048500.0,1801049400.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,2.302807535728579,"normal",false,false,false,1049400.0,1],"host":[2,0.09025,true,1801480500.0,[2,0.44000000000000006,0.0,0.0],[2,1.1000000000000001e-10,0.0,0.0],[2,900.0,0.0,0.0]],"version":[0.0,[4,0.38500000000000006,0.0030249999999999995,0.012099999999999998]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
+	(17, 1801049400, 23, 9, 1, 1, NULL, 4, 'settlement', 'ledger', 0, -1.156206005026844, 200, 1801049400, '[["ledger_held","Held of the first prices of this computer, or paid back; what unfinished jobs cost is taken into account.",{}]]', '{"granted_time":1801049400.0,"event":2,"record":[1,4,"1"]}'),
+	(18, 1801049400, 24, 9, 2, 2, NULL, 4, 'settlement', 'ledger', 0, -1.1562042065370466, 200, 1801049400, '[["ledger_held","Held of the first prices of this computer, or paid back; what unfinished jobs cost is taken into account.",{}]]', '{"granted_time":1801049400.0,"event":2,"record":[2,4,"1"]}'),
+	(19, 1801049400, 25, 10, 1, 1, NULL, 4, 'settlement', 'ledger', 0, -1.1610896047581982, 200, 1801049400, '[["ledger_held","Held of the first prices of this computer, or paid back; what unfinished jobs cost is taken into account.",{}]]', '{"granted_time":1801049400.0,"event":3,"record":[1,4,"1"]}'),
+	(20, 1801049400, 26, 10, 2, 2, NULL, 4, 'settlement', 'ledger', 0, -1.156882900045988, 200, 1801049400, '[["ledger_held","Held of the first prices of this computer, or paid back; what unfinished jobs cost is taken into account.",{}]]', '{"granted_time":1801049400.0,"event":3,"record":[2,4,"1"]}'),
+	(21, 1801049400, 29, 12, 1, 1, NULL, 5, 'grant', 'benchmark', 2.314814814814815, 2.314814814814815, 200, 1801049400, '[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]', '{"result":[0.0,0.0,1801049400.0,1801049400.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1049400.0,1],"host":[0,0.1,true,1801654200.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}'),
+	(22, 1801999800, 30, 13, 1, 1, 1, 5, 'grant', 'benchmark', 2.314814814814815, 2.314814814814815, 200, 1801999800, '[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]', '{"result":[0.0,0.0,1801999800.0,1801999800.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1999800.0,1],"host":[1,0.095,true,1801654200.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}');
 INSERT INTO public.credit_inheritance VALUES
 	(1, 1800529200, 2, 1, 3, 8),
 	(2, 1801047600, 1, 1, 3, 8),
 	(3, 1801047600, 3, 1, 3, 8);
 INSERT INTO public.deletion VALUES
-	('user', 1, '8976240f87cd155fa2ff08347b55d0e7', 1801918800),
-	('host', 1, '2d3c87458b690eb68a5c887ebd2e9b56', 1801918800),
-	('host', 4, '65f4323ae27c7d0ac920684b11cd38fd', 1801918800);
+	('user', 1, '8d124ea23d177fe6ee46d76c2cae472a', 1801913400),
+	('host', 1, '2d3c87458b690eb68a5c887ebd2e9b56', 1801913400),
+	('host', 4, '65f4323ae27c7d0ac920684b11cd38fd', 1801913400);
 INSERT INTO public.ended_session VALUES
-	('a session', 1802005200);
+	('a session', 1801999800);
+INSERT INTO public.escrow VALUES
+	(23, 9, 3, 1, 4, '1', 1, 2.312412010053688, 0),
+	(24, 9, 3, 2, 4, '1', 2, 2.312408413074093, 0),
+	(25, 10, 3, 1, 4, '1', 1, 2.322179209516397, 0),
+	(26, 10, 3, 2, 4, '1', 2, 2.3137658000919763, 0),
+	(27, 11, 3, 1, 4, '1', 1, 2.31256966076871, 0),
+	(28, 11, 3, 2, 4, '1', 2, 2.302807535728579, 0);
 INSERT INTO public.file VALUES
 	('search_eb2955b56cc4994434238ad0c04632b4.sh', 19, '15c2796b88a7fe61e29bd231598ac359', NULL, 2, 1800000000),
 	('fragile_21f2c793b2dd479f6021e21d2bb202be.sh', 20, 'd94ddbbb297e9aad4eb3f74d0368bae9', NULL, 1, 1800010800),
 	('survey_d23bddda43e2ad10a8081b30db701dac.sh', 19, 'fb061c4309eaa50c99a55f65f6659d26', NULL, 1, 1801047600),
-	('kept_2c78e7216b85903d179400aafe201993', 5000, 'a633e020972199bb8a244dc1c656a1fe', NULL, 0, 1802005200),
-	('keeper_cbb10af7f398a86e3751da7b7ff9df34.sh', 19, '509930986cefdfa6af9c974479f067e3', NULL, 1, 1801054800),
-	('open_63b23a5920ed4fb2485119e1484c6213.sh', 17, '3c36cfadc83976efdc7469530e4a6937', NULL, 1, 1802005200);
+	('kept_2c78e7216b85903d179400aafe201993', 5000, 'a633e020972199bb8a244dc1c656a1fe', NULL, 0, 1801999800),
+	('keeper_cbb10af7f398a86e3751da7b7ff9df34.sh', 19, '509930986cefdfa6af9c974479f067e3', NULL, 1, 1801049400),
+	('open_63b23a5920ed4fb2485119e1484c6213.sh', 17, '3c36cfadc83976efdc7469530e4a6937', NULL, 1, 1801999800);
 INSERT INTO public.host VALUES
-	(1, 1, '2d3c87458b690eb68a5c887ebd2e9b56', 55, 1802005200, 1800000000, '', 'ada-pc', '', 0, NULL, '127.0.0.1', '{"domain_name":"ada-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":3000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}', '', '', 0, NULL, 9.35689696106363, 0.37494159751894784, 1802005200),
-	(2, 2, '09a27773155bd64f8ab0e00b8730c374', 11, 1802005200, 1800000000, '', 'bob-pc', '', 0, NULL, '127.0.0.1', '{"domain_name":"bob-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":4000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}', '', '', 0, NULL, 1.8019943019943023, 0.018034842665068065, 1802005200),
-	(3, 3, 'b771fca530ccba30d2365c6f1e407d48', 8, 1801047600, 1800000000, '', 'carol-pc', '', 0, NULL, '127.0.0.1', '{"domain_name":"carol-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":5000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}', '', '', 0, NULL, 3.375771604938272, 0.05537352346794962, 1802005200),
+	(1, 1, '2d3c87458b690eb68a5c887ebd2e9b56', 55, 1801999800, 1800000000, '', 'ada-pc', '', 0, NULL, '127.0.0.1', '{"domain_name":"ada-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":3000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}', '', '', 0, NULL, 13.98676223161738, 0.5298656981399543, 1801999800),
+	(2, 2, '09a27773155bd64f8ab0e00b8730c374', 11, 1801999800, 1800000000, '', 'bob-pc', '', 0, NULL, '127.0.0.1', '{"domain_name":"bob-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":4000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}', '', '', 0, NULL, 6.417888944305917, 0.13986138635605158, 1801999800),
+	(3, 3, 'b771fca530ccba30d2365c6f1e407d48', 8, 1801047600, 1800000000, '', 'carol-pc', '', 0, NULL, '127.0.0.1', '{"domain_name":"carol-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":5000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}', '', '', 0, NULL, 3.375771604938272, 0.05571728254473553, 1801999800),
 	(4, 1, '65f4323ae27c7d0ac920684b11cd38fd', 0, 1800000000, 1800000000, '', '', '', 0, 1800000000, '', '{}', '', '', 0, NULL, 0, 0, 1800000000);
 INSERT INTO public.host_app_version VALUES
 	(1, 2, 20, 2, 20834, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.18775000000000003, 1, 1800442800, 2),
@@ -939,21 +974,31 @@ INSERT INTO public.host_app_version VALUES
 	(2, 3, 20, 1, 20839, 0, 2, 0.44000000000000006, 0, 0, 2, 1.1000000000000001e-10, 0, 0, 2, 7200, 0, 0, 0.17895062500000003, 1, 1801479600, 1),
 	(1, 3, 80, 1, 20846, 4, 3, 0.33000000000000007, 0, 0, 3, 1.1000000000000001e-10, 0, 0, 3, 7200, 0, 0, 0.08145062499999998, 0, 1800432000, 0),
 	(3, 3, 80, 1, 20846, 2, 1, 0.5500000000000002, 0, 0, 1, 1.1000000000000001e-10, 0, 0, 1, 3600, 0, 0, 0.09025, 0, 1800439200, 0),
-	(1, 4, 40, 1, 20846, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.1, 1, 1801479600, 0),
-	(2, 4, 40, 1, 20845, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.1, 1, 1801483200, 0),
-	(1, 5, 160, 1, 20857, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.09025, 0, 1801659600, 0),
-	(1, 6, 40, 2, 20857, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.1, 1, 1802437200, 0),
-	(2, 6, 40, 2, 20856, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.1, 1, 1802437200, 0);
+	(1, 4, 500, 3, 20846, 3, 3, 0.33000000000000007, 0, 0, 3, 1.1000000000000001e-10, 0, 0, 3, 900, 0, 0, 0.0857375, 1, 1801479600, 0),
+	(2, 4, 500, 3, 20845, 3, 3, 0.44000000000000006, 0, 0, 3, 1.1000000000000001e-10, 0, 0, 3, 900, 0, 0, 0.0857375, 1, 1801480500, 0),
+	(1, 5, 160, 1, 20857, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.09025, 0, 1801654200, 0),
+	(1, 6, 40, 2, 20857, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.1, 1, 1802431800, 0),
+	(2, 6, 40, 2, 20856, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.1, 1, 1802431800, 0);
 INSERT INTO public.host_storage VALUES
-	(1, 0, 1802005200, 1801854000, 0, '{"file_name":"kept_2c78e7216b85903d179400aafe201993","nonce":"31a7a6585886a21e4c0ca86ab98d9a6b","offset":0,"length":5000,"time":1801897200.0}', '', 0, 216000000);
+	(1, 0, 1801999800, 1801719000, 864000000, NULL, '', 0, 0);
 INSERT INTO public.kept_file VALUES
 	(1, 'kept_2c78e7216b85903d179400aafe201993', 0, '', 5000, 0, 0);
+INSERT INTO public.ledger_event VALUES
+	(3, 1, 1801049400, 'Begun', '{"early_exits":false,"unit":2.3148148148148147e-12}'),
+	(3, 2, 1801049400, 'JobDecided', '{"job":{"estimate":1000000000000.0,"stratum":""},"reports":[{"result_id":23,"host":[1,4,"1"],"owner":1,"run_time":110.00000000000001,"speed":3000000000.0},{"result_id":24,"host":[2,4,"1"],"owner":2,"run_time":110.00000000000001,"speed":4000000000.0}],"quorum":2,"checked":[]}'),
+	(3, 3, 1801049400, 'JobDecided', '{"job":{"estimate":1000000000000.0,"stratum":""},"reports":[{"result_id":25,"host":[1,4,"1"],"owner":1,"run_time":110.00000000000001,"speed":3000000000.0},{"result_id":26,"host":[2,4,"1"],"owner":2,"run_time":110.00000000000001,"speed":4000000000.0}],"quorum":2,"checked":[]}'),
+	(3, 4, 1801049400, 'JobDecided', '{"job":{"estimate":1000000000000.0,"stratum":""},"reports":[{"result_id":27,"host":[1,4,"1"],"owner":1,"run_time":110.00000000000001,"speed":3000000000.0},{"result_id":28,"host":[2,4,"1"],"owner":2,"run_time":110.00000000000001,"speed":4000000000.0}],"quorum":2,"checked":[]}');
+INSERT INTO public.ledger_record VALUES
+	(3, 0, 0, '', '{"unit":2.3148148148148147e-12,"difference":0.15,"mean_size":0.2,"pairs":0,"own":{"paid":0.0,"value":0.0,"count":0.0},"partner":{"paid":128.89121234160658,"value":128.904090657822,"count":6.0},"length":{"paid":0.0,"value":0.0,"count":0.0},"sizes":{"paid":120.48832265839381,"value":122.33172543801285,"count":3.0},"factors":{"paid":122.31620061936913,"value":122.33172543801285,"count":3.0},"detector":{"up":0.0,"down":0.0,"shift":0.0,"left":0},"constant":0.0,"constants":{}}'),
+	(3, 0, 4, '1', '{"effect":-1.0219656480504469,"votes":0.912485241276622,"spread":0.3055290661361802}'),
+	(3, 1, 4, '1', '{"scale":3000000000.0,"samples":3,"effect":-0.07962362561523269,"variance":0.6219040935107288,"noise":1.0,"bank":0.2777777777777778,"debt":0.0,"trusted":3.0,"jobs":3,"refused":0,"earned":6.947160880338795,"escrow":6.947160880338795,"escrow_count":3,"stake":2.3172956097850426}'),
+	(3, 2, 4, '1', '{"scale":4000000000.0,"samples":2,"effect":0.14968396009592597,"variance":0.6327715576102512,"noise":1.0,"bank":0.2777777777777778,"debt":0.0,"trusted":3.0,"jobs":3,"refused":0,"earned":6.928981748894648,"escrow":6.928981748894648,"escrow_count":3,"stake":2.3130871065830347}');
 INSERT INTO public.mail VALUES
-	(1, 1801918800, 'ada@example.org', 'Hello', 'It works.', 0, 1801918800, NULL, '');
+	(1, 1801913400, 'ada@example.org', 'Hello', 'It works.', 0, 1801913400, NULL, '');
 INSERT INTO public.meta VALUES
-	('transfer_entry', '11'),
-	('app_credit_entry', '11'),
-	('credit_day_entry', '11');
+	('transfer_entry', '21'),
+	('app_credit_entry', '21'),
+	('credit_day_entry', '21');
 INSERT INTO public.milestone VALUES
 	('user', 1, 0, 1800007200),
 	('user', 2, 0, 1800007200),
@@ -961,19 +1006,21 @@ INSERT INTO public.milestone VALUES
 INSERT INTO public.msg_from_host VALUES
 	(1, 1, 'search_1_0_0', 'trickle_credit', 1800003600, '<runtime>60</runtime>', '90674b92e2378467bd51512564fbcbd0', 1800003600, 1);
 INSERT INTO public.msg_to_host VALUES
-	(1, 1, '', '<x/>', 1801918800, NULL);
+	(1, 1, '', '<x/>', 1801913400, NULL);
 INSERT INTO public.news VALUES
-	(1, 'It began', 'With a *small* job.', 1801918800);
+	(1, 'It began', 'With a *small* job.', 1801913400);
 INSERT INTO public.one_time_code VALUES
-	(1, 2, 'recovery', '59ae6da0183531c8f8b7a9769f39969a81cc0d3cf4a044a47fef540bf1809b9e', '', 1801918800, NULL, NULL);
+	(1, 2, 'recovery', '59ae6da0183531c8f8b7a9769f39969a81cc0d3cf4a044a47fef540bf1809b9e', '', 1801913400, NULL, NULL);
 INSERT INTO public.profile VALUES
-	(1, 'I compute.', '\x89504e47', 1, 1801918800);
+	(1, 'I compute.', '\x89504e47', 1, 1801913400);
 INSERT INTO public.project_sample VALUES
-	(1801918800, '{"users":3.0}');
+	(1801913400, '{"users":3.0}');
 INSERT INTO public.received_file VALUES
 	(1, 'search_eb2955b56cc4994434238ad0c04632b4.sh'),
 	(2, 'search_eb2955b56cc4994434238ad0c04632b4.sh'),
 	(3, 'search_eb2955b56cc4994434238ad0c04632b4.sh'),
+	(1, 'survey_d23bddda43e2ad10a8081b30db701dac.sh'),
+	(2, 'survey_d23bddda43e2ad10a8081b30db701dac.sh'),
 	(1, 'keeper_cbb10af7f398a86e3751da7b7ff9df34.sh'),
 	(1, 'kept_2c78e7216b85903d179400aafe201993');
 INSERT INTO public.result VALUES
@@ -999,20 +1046,23 @@ INSERT INTO public.result VALUES
 	(20, 'search_5_0_0', 8, 1, 0, 12000, 5, 1, 5, 5, 2, 2, 2, 3, 1800529200, 1800529200, 1800961200, 1801047600, 100, 110.00000000000001, 0, 0, 0, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
 	(21, 'search_5_0_1', 8, 1, 0, 12000, 5, 1, 5, 1, 2, 3, 3, 3, 1800529200, 1801047600, 1801479600, 1801047600, 0, 0, 0, 2.314814814814815, 2.314814814814815, 5000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
 	(22, 'search_5_0_2', 8, 1, 1, 12000, 5, 1, 5, 1, 2, 1, 1, 3, 1801047600, 1801047600, 1801479600, 1801047600, 0, 0, 0, 2.314814814814815, 2.314814814814815, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
-	(23, 'survey_6_0_0', 9, 3, 0, 14000, 5, 1, 5, 0, 0, 1, 1, 4, 1801047600, 1801047600, 1801479600, 1801051200, 100, 110.00000000000001, 0, 0, 0, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 1),
-	(24, 'survey_6_0_1', 9, 3, 0, 14000, 5, 1, 5, 0, 0, 2, 2, 4, 1801047600, 1801051200, 1801483200, 1801054800, 100, 110.00000000000001, 0, 0, 0, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 1),
-	(25, 'survey_6_0_2', 9, 3, 1, 14000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801054800, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
-	(26, 'keeper_7_0_0', 10, 4, 0, 15000, 5, 1, 5, 1, 0, 1, 1, 5, 1801054800, 1801054800, 1801659600, 1801054800, 0, 0, 0, 2.314814814814815, 2.314814814814815, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
-	(27, 'keeper_8_0_0', 11, 4, 0, 16000, 5, 1, 5, 1, 0, 1, 1, 5, 1801054800, 1802005200, 1802610000, 1802005200, 0, 0, 0, 2.314814814814815, 2.314814814814815, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
-	(28, 'open_9_0_0', 12, 5, 0, 17000, 5, 1, 5, 4, 0, 1, 1, 6, 1802005200, 1802005200, 1802437200, 1802005200, 0, 0, 0, 0, 0, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
-	(29, 'open_9_0_1', 12, 5, 0, 17000, 5, 1, 5, 4, 0, 2, 2, 6, 1802005200, 1802005200, 1802437200, 1802005200, 0, 0, 0, 0, 0, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
-	(30, 'open_9_1_0', 13, 5, 0, 19000, 4, 0, 0, 0, 0, 1, 1, 6, 1802005200, 1802005200, 1802437200, NULL, 0, 0, 0, 0, 0, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
-	(31, 'open_9_1_1', 13, 5, 0, 19000, 4, 0, 0, 0, 0, 2, 2, 6, 1802005200, 1802005200, 1802437200, NULL, 0, 0, 0, 0, 0, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
-	(32, 'open_9_0_2', 12, 5, 1, 17000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1802005200, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
-	(33, 'open_10_0_0', 14, 5, 0, 21000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1802005200, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
-	(34, 'open_10_0_1', 14, 5, 0, 21000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1802005200, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
-	(35, 'open_10_1_0', 15, 5, 0, 23000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1802005200, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
-	(36, 'open_10_1_1', 15, 5, 0, 23000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1802005200, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0);
+	(23, 'survey_6_0_0', 9, 3, 0, 14000, 5, 1, 5, 1, 0, 1, 1, 4, 1801047600, 1801047600, 1801479600, 1801048500, 100, 110.00000000000001, 0, 2.312412010053688, 2.312412010053688, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(24, 'survey_6_0_1', 9, 3, 0, 14000, 5, 1, 5, 1, 0, 2, 2, 4, 1801047600, 1801048500, 1801480500, 1801049400, 100, 110.00000000000001, 0, 2.312408413074093, 2.312408413074093, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(25, 'survey_6_1_0', 10, 3, 0, 16000, 5, 1, 5, 1, 0, 1, 1, 4, 1801047600, 1801047600, 1801479600, 1801048500, 100, 110.00000000000001, 0, 2.322179209516397, 2.322179209516397, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(26, 'survey_6_1_1', 10, 3, 0, 16000, 5, 1, 5, 1, 0, 2, 2, 4, 1801047600, 1801048500, 1801480500, 1801049400, 100, 110.00000000000001, 0, 2.3137658000919763, 2.3137658000919763, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(27, 'survey_6_2_0', 11, 3, 0, 18000, 5, 1, 5, 1, 0, 1, 1, 4, 1801047600, 1801047600, 1801479600, 1801048500, 100, 110.00000000000001, 0, 2.31256966076871, 2.31256966076871, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(28, 'survey_6_2_1', 11, 3, 0, 18000, 5, 1, 5, 1, 0, 2, 2, 4, 1801047600, 1801048500, 1801480500, 1801049400, 100, 110.00000000000001, 0, 2.302807535728579, 2.302807535728579, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(29, 'keeper_7_0_0', 12, 4, 0, 19000, 5, 1, 5, 1, 0, 1, 1, 5, 1801049400, 1801049400, 1801654200, 1801049400, 0, 0, 0, 2.314814814814815, 2.314814814814815, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(30, 'keeper_8_0_0', 13, 4, 0, 20000, 5, 1, 5, 1, 0, 1, 1, 5, 1801049400, 1801999800, 1802604600, 1801999800, 0, 0, 0, 2.314814814814815, 2.314814814814815, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(31, 'open_9_0_0', 14, 5, 0, 21000, 5, 1, 5, 4, 0, 1, 1, 6, 1801999800, 1801999800, 1802431800, 1801999800, 0, 0, 0, 0, 0, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(32, 'open_9_0_1', 14, 5, 0, 21000, 5, 1, 5, 4, 0, 2, 2, 6, 1801999800, 1801999800, 1802431800, 1801999800, 0, 0, 0, 0, 0, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(33, 'open_9_1_0', 15, 5, 0, 23000, 4, 0, 0, 0, 0, 1, 1, 6, 1801999800, 1801999800, 1802431800, NULL, 0, 0, 0, 0, 0, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(34, 'open_9_1_1', 15, 5, 0, 23000, 4, 0, 0, 0, 0, 2, 2, 6, 1801999800, 1801999800, 1802431800, NULL, 0, 0, 0, 0, 0, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(35, 'open_9_0_2', 14, 5, 1, 21000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801999800, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
+	(36, 'open_10_0_0', 16, 5, 0, 25000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801999800, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
+	(37, 'open_10_0_1', 16, 5, 0, 25000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801999800, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
+	(38, 'open_10_1_0', 17, 5, 0, 27000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801999800, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
+	(39, 'open_10_1_1', 17, 5, 0, 27000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801999800, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0);
 INSERT INTO public.result_text VALUES
 	(1, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
 	(2, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"invalid","text":"search_1_0_1 disagrees with the canonical result search_1_0_0: out: 70000 and 3 bytes, different from byte 0 on","sentence":"{result} disagrees with the canonical result {canonical}: {difference}","values":{"result":"search_1_0_1","canonical":"search_1_0_0","difference":{"text":"out: 70000 and 3 bytes, different from byte 0 on","sentence":"{part0}","values":{"part0":{"text":"out: 70000 and 3 bytes, different from byte 0 on","sentence":"{file}: {first} and {second} bytes, different from byte {offset} on","values":{"file":"out","first":70000,"second":3,"offset":0}}}}}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
@@ -1031,50 +1081,60 @@ INSERT INTO public.result_text VALUES
 	(22, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
 	(23, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
 	(24, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
-	(26, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
-	(27, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
-	(28, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
-	(29, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
+	(25, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
+	(26, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
+	(27, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
+	(28, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
+	(29, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
+	(30, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
+	(31, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
+	(32, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
 INSERT INTO public.server_process VALUES
-	('1', 'alpha', 1, 'web', '0.1.0', 1801918800, 1801918800, 0, '[]');
+	('1', 'alpha', 1, 'web', '0.1.0', 1801913400, 1801913400, 0, '[]');
 INSERT INTO public.team VALUES
-	(1, 'Team', 'team', 1, 1801918800, 'We.', '', '', 1, 2.314814814814815, 0.2182322586483641, 1802005200, 6, '<b>Team</b>');
+	(1, 'Team', 'team', 1, 1801913400, 'We.', '', '', 1, 2.314814814814815, 0.2182322586483641, 1801999800, 6, '<b>Team</b>');
 INSERT INTO public.team_message VALUES
-	(1, 1, 1, 'Welcome', 'All of you.', 1801918800);
+	(1, 1, 1, 'Welcome', 'All of you.', 1801913400);
 INSERT INTO public.told_account VALUES
-	(1, '10a51ee9d6c18a3148fd2e679fd17d33', 1, '1_836f96b82ea85e2a1a97f7e5e144772f', 1801918800);
+	(1, 'a9ac2ee9f6120a5a0c8a8e5663c7390f', 1, '1_38673fd1d5e8d2cc6289f4147ea485a4', 1801913400);
 INSERT INTO public.upload VALUES
 	('search_1_0_0_0', 1, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1800007200),
 	('search_1_1_0_0', 3, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1800007200),
 	('search_1_2_0_0', 5, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1800007200),
 	('fragile_3_0_0_0', 12, 9, '05c6a03eb03934aaced5b6a346293664', 0, '\x1f8b2062726f6b656e', 1800010800),
 	('fragile_3_0_2_0', 14, 7, 'c254bf0486a136bb7bcd15ec36dea6b7', 0, '\x312e3520322e35', 1800529200),
-	('survey_6_0_0_0', 23, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1801051200),
-	('survey_6_0_1_0', 24, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1801054800),
-	('keeper_7_0_0_0', 26, 6, 'a363b8d13575101a0226e8d0d054f2e7', 0, '\x616e73776572', 1801054800),
-	('keeper_8_0_0_0', 27, 3, 'f97c5d29941bfb1b2fdab0874906ab82', 0, '\x6f6e65', 1802005200),
-	('open_9_0_0_0', 28, 3, 'f97c5d29941bfb1b2fdab0874906ab82', 0, '\x6f6e65', 1802005200),
-	('open_9_0_1_0', 29, 5, '795f3202b17cb6bc3d4b771d8c6c9eaf', 0, '\x6f74686572', 1802005200);
+	('survey_6_0_0_0', 23, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1801048500),
+	('survey_6_1_0_0', 25, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1801048500),
+	('survey_6_2_0_0', 27, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1801048500),
+	('survey_6_0_1_0', 24, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1801049400),
+	('survey_6_1_1_0', 26, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1801049400),
+	('survey_6_2_1_0', 28, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1801049400),
+	('keeper_7_0_0_0', 29, 6, 'a363b8d13575101a0226e8d0d054f2e7', 0, '\x616e73776572', 1801049400),
+	('keeper_8_0_0_0', 30, 3, 'f97c5d29941bfb1b2fdab0874906ab82', 0, '\x6f6e65', 1801999800),
+	('open_9_0_0_0', 31, 3, 'f97c5d29941bfb1b2fdab0874906ab82', 0, '\x6f6e65', 1801999800),
+	('open_9_0_1_0', 32, 5, '795f3202b17cb6bc3d4b771d8c6c9eaf', 0, '\x6f74686572', 1801999800);
 INSERT INTO public.user_account VALUES
-	(1, 'Ada', 'ada@example.org', 'cbf986b992368d3f68f8c54f864e9dd0', '1_836f96b82ea85e2a1a97f7e5e144772f', '$argon2id$v=19$m=65536,t=3,p=4$0gUkKIJIyJEoD+yiyKTpEQ$1nyBjvuTV+ae23keTIYbVcQ+hraYuZ6+uXZCJf/MZao', 'b3466b8d5867ebdc5e05493c83c6cbd9', 1800000000, 1, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 0, NULL, NULL, 9.35689696106363, 0.37494159751894784, 1802005200, 1801918800, 1),
-	(2, 'Bob', 'bob@example.org', 'e7dd8d3ed7064df9ee20b41c0bf2aa51', '2_dfeda37401efe15153dd21aef104528e', '$argon2id$v=19$m=65536,t=3,p=4$UW9bQrR2lnbSKjR+nAAcwA$wwX1LqlTbJw0ZMB9CbOJTwZd64+Mt6ftDE0J+nB/sDw', '6d7fc7e3324799379b070173bc1e1346', 1800000000, 1, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 0, NULL, NULL, 1.8019943019943023, 0.018034842665068065, 1802005200, NULL, 1),
-	(3, 'Carol', 'carol@example.org', 'a4262689e38f05cfd5268ed3a618f927', '3_9c115b8120da610b578affe387ec333c', '$argon2id$v=19$m=65536,t=3,p=4$7QcFxKVqfVa74rFK1ADYSQ$PtW32tIPqXl/dQgCEzlOEcE5ck0Yy9dvZNyqCt/96t8', '052253188aa1f99d9d2b3fdbcce210d9', 1800000000, NULL, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 1, 1802005200, NULL, 3.375771604938272, 0.05537352346794962, 1802005200, NULL, 1);
+	(1, 'Ada', 'ada@example.org', '43f8545a349126793b8e987ce29f758b', '1_38673fd1d5e8d2cc6289f4147ea485a4', '$argon2id$v=19$m=65536,t=3,p=4$OhrN8X6KZw7hgEMFK2NELg$VRg+7zLN5MuCSqr+R1/JgWUYEfX/k/CDErRi3+Cb92c', '9d3e80e689cf6a1013b7d5fee3885da9', 1800000000, 1, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 0, NULL, NULL, 13.98676223161738, 0.5298656981399543, 1801999800, 1801913400, 1),
+	(2, 'Bob', 'bob@example.org', '078d782bac41eb452f790a01ff198211', '2_b604cea0f6c358111959009f4e999506', '$argon2id$v=19$m=65536,t=3,p=4$ooMJlpwqgu8+ag8lx62u0g$x/0MdulhY44b7Vh/O04+PBS1olmtQ4QK4U8yeE+NK68', 'd2ba340d45904b8fa19f5d5026cbe74b', 1800000000, 1, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 0, NULL, NULL, 6.417888944305917, 0.13986138635605158, 1801999800, NULL, 1),
+	(3, 'Carol', 'carol@example.org', '5095778a6a4d2200236dac0d82e956bd', '3_8c89e6afd693196cca3e246dc3a2cc6c', '$argon2id$v=19$m=65536,t=3,p=4$LKObfDtNDmKlqL1Ajno8ZQ$uyipsAcngre8TQYCu6g1azcIGKXwgQIbjBGWKtonynk', '9e1b2d051537fdf7c6123686e61cf6f1', 1800000000, NULL, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 1, 1801999800, NULL, 3.375771604938272, 0.05571728254473553, 1801999800, NULL, 1);
 INSERT INTO public.workunit VALUES
 	(1, 'search_1_0', 1, 1, '', 1800000000, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 3, 2, 10, 6, 0, 1, 1.0609567901234571, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 2000, 3, 1800010800, 0, 0, ''),
 	(2, 'search_1_1', 1, 1, '', 1800000000, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, 3, 0.9009971509971512, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 4000, 1, 1800007200, 0, 0, ''),
 	(3, 'search_1_2', 1, 1, '', 1800000000, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, 5, 0.9009971509971512, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 6000, 2, 1800007200, 0, 0, ''),
 	(4, 'fragile_2_0', 2, 2, '', 1800010800, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, NULL, 0, 0, NULL, 2, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 8000, 1, 1800010800, 0, 0, ''),
-	(5, 'fragile_3_0', 2, 3, '', 1800010800, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, NULL, 0, 0, 1802437200, 0, 0, 0, 0, NULL, NULL, NULL, NULL, -1, 10000, NULL, NULL, 0, 0, ''),
+	(5, 'fragile_3_0', 2, 3, '', 1800010800, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, NULL, 0, 0, 1802431800, 0, 0, 0, 0, NULL, NULL, NULL, NULL, -1, 10000, NULL, NULL, 0, 0, ''),
 	(6, 'fragile_4_0', 2, 4, '', 1800529200, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, NULL, 0, 0, NULL, 16, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 12000, 1, 1800529200, 0, 0, ''),
 	(7, 'fragile_4_1', 2, 4, '', 1800529200, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, NULL, 0, 0, NULL, 16, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 14000, 2, 1800529200, 0, 0, ''),
 	(8, 'search_5_0', 1, 5, '', 1800529200, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, 21, 2.314814814814815, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 12000, 1, 1801047600, 0, 0, ''),
-	(9, 'survey_6_0', 3, 6, '', 1801047600, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 3, 3, 2, 11, 7, 0, NULL, 0, 0, 1802437200, 0, 0, 0, 0, NULL, NULL, NULL, NULL, -1, 14000, NULL, NULL, 0, 0, ''),
-	(10, 'keeper_7_0', 4, 7, '', 1801054800, 0, '', '[{"name":"kept_2c78e7216b85903d179400aafe201993","open_name":"in","nbytes":5000,"md5":"a633e020972199bb8a244dc1c656a1fe","gzipped_nbytes":null,"sticky":true,"copy_file":true,"given_name":""}]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 864000000000000, 500000000, 1000000000, 0, 604800, 1, 1, 3, 10, 6, 0, 26, 2.314814814814815, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 15000, 1, 1801054800, 0, 0, ''),
-	(11, 'keeper_8_0', 4, 8, '', 1801054800, 0, '', '[{"name":"kept_2c78e7216b85903d179400aafe201993","open_name":"in","nbytes":5000,"md5":"a633e020972199bb8a244dc1c656a1fe","gzipped_nbytes":null,"sticky":true,"copy_file":true,"given_name":""}]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 864000000000000, 500000000, 1000000000, 0, 604800, 1, 1, 3, 10, 6, 0, 27, 2.314814814814815, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 16000, 1, 1802005200, 0, 0, ''),
-	(12, 'open_9_0', 5, 9, '', 1802005200, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 3, 2, 10, 6, 0, NULL, 0, 0, 1802437200, 0, 0, 0, 0, NULL, NULL, NULL, NULL, -1, 17000, NULL, NULL, 0, 0, ''),
-	(13, 'open_9_1', 5, 9, '', 1802005200, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, NULL, 0, 0, 1802437200, 0, 0, 0, 0, NULL, NULL, NULL, NULL, -1, 19000, NULL, NULL, 0, 0, ''),
-	(14, 'open_10_0', 5, 10, '', 1802005200, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, NULL, 0, 0, 1802437200, 0, 0, 0, 0, NULL, NULL, NULL, NULL, -1, 21000, NULL, NULL, 0, 0, ''),
-	(15, 'open_10_1', 5, 10, '', 1802005200, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, NULL, 0, 0, 1802437200, 0, 0, 0, 0, NULL, NULL, NULL, NULL, -1, 23000, NULL, NULL, 0, 0, '');
+	(9, 'survey_6_0', 3, 6, '', 1801047600, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, 23, 2.312412010053688, 0, 1802086200, 0, 2, 0, 0, NULL, NULL, NULL, NULL, -1, 14000, 1, 1801049400, 0, 0, ''),
+	(10, 'survey_6_1', 3, 6, '', 1801047600, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, 25, 2.322179209516397, 0, 1802086200, 0, 2, 0, 0, NULL, NULL, NULL, NULL, -1, 16000, 2, 1801049400, 0, 0, ''),
+	(11, 'survey_6_2', 3, 6, '', 1801047600, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, 27, 2.31256966076871, 0, 1802086200, 0, 2, 0, 0, NULL, NULL, NULL, NULL, -1, 18000, 3, 1801049400, 0, 0, ''),
+	(12, 'keeper_7_0', 4, 7, '', 1801049400, 0, '', '[{"name":"kept_2c78e7216b85903d179400aafe201993","open_name":"in","nbytes":5000,"md5":"a633e020972199bb8a244dc1c656a1fe","gzipped_nbytes":null,"sticky":true,"copy_file":true,"given_name":""}]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 864000000000000, 500000000, 1000000000, 0, 604800, 1, 1, 3, 10, 6, 0, 29, 2.314814814814815, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 19000, 1, 1801049400, 0, 0, ''),
+	(13, 'keeper_8_0', 4, 8, '', 1801049400, 0, '', '[{"name":"kept_2c78e7216b85903d179400aafe201993","open_name":"in","nbytes":5000,"md5":"a633e020972199bb8a244dc1c656a1fe","gzipped_nbytes":null,"sticky":true,"copy_file":true,"given_name":""}]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 864000000000000, 500000000, 1000000000, 0, 604800, 1, 1, 3, 10, 6, 0, 30, 2.314814814814815, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 20000, 1, 1801999800, 0, 0, ''),
+	(14, 'open_9_0', 5, 9, '', 1801999800, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 3, 2, 10, 6, 0, NULL, 0, 0, 1802431800, 0, 0, 0, 0, NULL, NULL, NULL, NULL, -1, 21000, NULL, NULL, 0, 0, ''),
+	(15, 'open_9_1', 5, 9, '', 1801999800, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, NULL, 0, 0, 1802431800, 0, 0, 0, 0, NULL, NULL, NULL, NULL, -1, 23000, NULL, NULL, 0, 0, ''),
+	(16, 'open_10_0', 5, 10, '', 1801999800, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, NULL, 0, 0, 1802431800, 0, 0, 0, 0, NULL, NULL, NULL, NULL, -1, 25000, NULL, NULL, 0, 0, ''),
+	(17, 'open_10_1', 5, 10, '', 1801999800, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, NULL, 0, 0, 1802431800, 0, 0, 0, 0, NULL, NULL, NULL, NULL, -1, 27000, NULL, NULL, 0, 0, '');
 SELECT pg_catalog.setval('public.api_token_id_seq', 1, true);
 SELECT pg_catalog.setval('public.app_id_seq', 5, true);
 SELECT pg_catalog.setval('public.app_version_id_seq', 6, true);
@@ -1083,9 +1143,9 @@ SELECT pg_catalog.setval('public.badge_id_seq', 9, true);
 SELECT pg_catalog.setval('public.batch_id_seq', 10, true);
 SELECT pg_catalog.setval('public.code_sign_key_id_seq', 1, true);
 SELECT pg_catalog.setval('public.consent_id_seq', 1, true);
-SELECT pg_catalog.setval('public.contribution_entry_id_seq', 13, true);
+SELECT pg_catalog.setval('public.contribution_entry_id_seq', 20, true);
 SELECT pg_catalog.setval('public.credit_decay_id_seq', 3, true);
-SELECT pg_catalog.setval('public.credit_entry_id_seq', 12, true);
+SELECT pg_catalog.setval('public.credit_entry_id_seq', 22, true);
 SELECT pg_catalog.setval('public.credit_inheritance_id_seq', 3, true);
 SELECT pg_catalog.setval('public.host_id_seq', 4, true);
 SELECT pg_catalog.setval('public.mail_id_seq', 1, true);
@@ -1093,11 +1153,11 @@ SELECT pg_catalog.setval('public.msg_from_host_id_seq', 1, true);
 SELECT pg_catalog.setval('public.msg_to_host_id_seq', 1, true);
 SELECT pg_catalog.setval('public.news_id_seq', 1, true);
 SELECT pg_catalog.setval('public.one_time_code_id_seq', 1, true);
-SELECT pg_catalog.setval('public.result_id_seq', 36, true);
+SELECT pg_catalog.setval('public.result_id_seq', 39, true);
 SELECT pg_catalog.setval('public.team_id_seq', 1, true);
 SELECT pg_catalog.setval('public.team_message_id_seq', 1, true);
 SELECT pg_catalog.setval('public.user_account_id_seq', 3, true);
-SELECT pg_catalog.setval('public.workunit_id_seq', 15, true);
+SELECT pg_catalog.setval('public.workunit_id_seq', 17, true);
 ALTER TABLE ONLY public.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
 ALTER TABLE ONLY public.api_reply

@@ -10,7 +10,7 @@ CREATE TABLE api_reply (
     reply TEXT DEFAULT '' NOT NULL,
     expire_time REAL DEFAULT 0 NOT NULL
 ) STRICT;
-INSERT INTO "api_reply" VALUES('key','digest','{}',1802523600.0);
+INSERT INTO "api_reply" VALUES('key','digest','{}',1802518200.0);
 CREATE TABLE api_token (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     name TEXT DEFAULT '' NOT NULL,
@@ -23,7 +23,7 @@ CREATE TABLE api_token (
     revoke_time REAL,
     host_id INTEGER
 ) STRICT;
-INSERT INTO "api_token" VALUES(1,'manager','8e6f9dc2cb6686c83303dc05ca564f0a0187c134e7d1a26f34b4142a19fb97e3',NULL,'accounting',1.0,1801918800.0,NULL,NULL,NULL);
+INSERT INTO "api_token" VALUES(1,'manager','09c6ac9d8bee633ae3e24f2d55691bc6fceaac91c3eed88c060580a0c38f5467',NULL,'accounting',1.0,1801913400.0,NULL,NULL,NULL);
 CREATE TABLE app (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     name TEXT DEFAULT '' NOT NULL UNIQUE,
@@ -55,8 +55,8 @@ CREATE TABLE app (
 INSERT INTO "app" VALUES(1,'search','',0,0,'{"kind":"bitwise","options":{}}','','creditnew-deployed',0.0,0,1,0.0,'',1.0,1.0,0.0,0.0,0.0,0,'{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":100000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":432000.0}','{"min_quorum":2,"target_nresults":2,"max_error_results":2,"max_total_results":10,"max_success_results":6}','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]','{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}','{"command":[],"stdout":"","command_line":"","inputs":[]}',1800000000.0,0);
 INSERT INTO "app" VALUES(2,'fragile','',0,0,'{"kind":"numeric","options":{}}','','benchmark',0.0,0,0,0.0,'',1.0,1.0,0.0,0.0,0.0,0,'{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":100000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":432000.0}','{"min_quorum":2,"target_nresults":2,"max_error_results":2,"max_total_results":10,"max_success_results":6}','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]','{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}','{"command":[],"stdout":"","command_line":"","inputs":[]}',1800010800.0,0);
 INSERT INTO "app" VALUES(3,'survey','',0,0,'{"kind":"bitwise","options":{}}','','ledger',0.0,0,0,0.0,'',1.0,1.0,0.0,0.0,0.0,0,'{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":100000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":432000.0}','{"min_quorum":2,"target_nresults":2,"max_error_results":2,"max_total_results":10,"max_success_results":6}','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]','{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}','{"command":[],"stdout":"","command_line":"","inputs":[]}',1801047600.0,0);
-INSERT INTO "app" VALUES(4,'keeper','',0,0,'{"kind":"bitwise","options":{}}','','benchmark',0.0,0,0,0.0,'',1.0,1.0,0.0,0.0,0.0,0,'{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":864000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":604800.0}','{"min_quorum":1,"target_nresults":1,"max_error_results":3,"max_total_results":10,"max_success_results":6}','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]','{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}','{"command":[],"stdout":"","command_line":"","inputs":[]}',1801054800.0,0);
-INSERT INTO "app" VALUES(5,'open','',0,0,'{"kind":"bitwise","options":{}}','','benchmark',0.0,0,0,0.0,'',1.0,1.0,0.0,0.0,0.0,0,'{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":100000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":432000.0}','{"min_quorum":2,"target_nresults":2,"max_error_results":2,"max_total_results":10,"max_success_results":6}','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]','{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}','{"command":[],"stdout":"","command_line":"","inputs":[]}',1802005200.0,0);
+INSERT INTO "app" VALUES(4,'keeper','',0,0,'{"kind":"bitwise","options":{}}','','benchmark',0.0,0,0,0.0,'',1.0,1.0,0.0,0.0,0.0,0,'{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":864000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":604800.0}','{"min_quorum":1,"target_nresults":1,"max_error_results":3,"max_total_results":10,"max_success_results":6}','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]','{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}','{"command":[],"stdout":"","command_line":"","inputs":[]}',1801049400.0,0);
+INSERT INTO "app" VALUES(5,'open','',0,0,'{"kind":"bitwise","options":{}}','','benchmark',0.0,0,0,0.0,'',1.0,1.0,0.0,0.0,0.0,0,'{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":100000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":432000.0}','{"min_quorum":2,"target_nresults":2,"max_error_results":2,"max_total_results":10,"max_success_results":6}','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]','{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}','{"command":[],"stdout":"","command_line":"","inputs":[]}',1801999800.0,0);
 CREATE TABLE app_credit (
     owner TEXT NOT NULL,
     app_id INTEGER NOT NULL,
@@ -73,8 +73,12 @@ INSERT INTO "app_credit" VALUES('user',1,2,2,1.80199430199430232768e+00,1.780682
 INSERT INTO "app_credit" VALUES('host',1,2,2,1.80199430199430232768e+00,1.78068233648813301073e-01,1800007200.0);
 INSERT INTO "app_credit" VALUES('user',1,3,2,3.37577160493827221898e+00,1.66064455978009617442e-01,1801047600.0);
 INSERT INTO "app_credit" VALUES('host',1,3,2,3.37577160493827221898e+00,1.66064455978009617442e-01,1801047600.0);
-INSERT INTO "app_credit" VALUES('user',4,1,1,2.3148148148148148806e+00,2.29215337486754378026e-01,1801054800.0);
-INSERT INTO "app_credit" VALUES('host',4,1,1,2.3148148148148148806e+00,2.29215337486754378026e-01,1801054800.0);
+INSERT INTO "app_credit" VALUES('user',3,1,3,4.6298652705537524099e+00,4.58217987602514531531e-01,1801049400.0);
+INSERT INTO "app_credit" VALUES('host',3,1,3,4.6298652705537524099e+00,4.58217987602514531531e-01,1801049400.0);
+INSERT INTO "app_credit" VALUES('user',3,2,3,4.61589464231161272778e+00,4.56952571663918949429e-01,1801049400.0);
+INSERT INTO "app_credit" VALUES('host',3,2,3,4.61589464231161272778e+00,4.56952571663918949429e-01,1801049400.0);
+INSERT INTO "app_credit" VALUES('user',4,1,1,2.3148148148148148806e+00,2.29215337486754378026e-01,1801049400.0);
+INSERT INTO "app_credit" VALUES('host',4,1,1,2.3148148148148148806e+00,2.29215337486754378026e-01,1801049400.0);
 CREATE TABLE app_day (
     app_id INTEGER NOT NULL,
     day INTEGER NOT NULL,
@@ -91,10 +95,11 @@ INSERT INTO "app_day" VALUES(1,20833,3,0,0,0,6,5.27540360873694336163e+00,3);
 INSERT INTO "app_day" VALUES(2,20833,0,1,0,0,0,0.0,0);
 INSERT INTO "app_day" VALUES(2,20839,0,2,0,0,0,0.0,0);
 INSERT INTO "app_day" VALUES(1,20845,1,0,0,0,2,4.62962962962963,2);
+INSERT INTO "app_day" VALUES(3,20845,3,0,0,0,6,9.24575991286537,2);
 INSERT INTO "app_day" VALUES(4,20845,1,0,0,0,1,2.3148148148148148806e+00,1);
 INSERT INTO "app_day" VALUES(1,20856,0,0,0,0,0,0.0,0);
 INSERT INTO "app_day" VALUES(2,20856,0,0,1,0,0,0.0,0);
-INSERT INTO "app_day" VALUES(3,20856,0,0,1,0,0,0.0,0);
+INSERT INTO "app_day" VALUES(3,20856,0,0,0,0,0,0.0,0);
 INSERT INTO "app_day" VALUES(4,20856,1,0,1,0,0,0.0,0);
 CREATE TABLE app_host_day (
     app_id INTEGER NOT NULL,
@@ -105,6 +110,8 @@ CREATE TABLE app_host_day (
 INSERT INTO "app_host_day" VALUES(1,1,20845);
 INSERT INTO "app_host_day" VALUES(1,2,20833);
 INSERT INTO "app_host_day" VALUES(1,3,20845);
+INSERT INTO "app_host_day" VALUES(3,1,20845);
+INSERT INTO "app_host_day" VALUES(3,2,20845);
 INSERT INTO "app_host_day" VALUES(4,1,20845);
 CREATE TABLE app_version (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
@@ -132,12 +139,12 @@ CREATE TABLE app_version (
     expavg_time REAL DEFAULT 0 NOT NULL,
     UNIQUE (app_id, platform, version_num, plan_class)
 ) STRICT;
-INSERT INTO "app_version" VALUES(1,1,'any',100,'',0,0,'7.20.5','','[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"0d727d3aaa0398c94791cfd03a9606b5bb51bccabe39c81f8de5eee3ed3c0b4c\nd66e0d5be92133b25706cd69516f2aa58afa18e742783c9cedf668550f7620d9\n7f20e986f02688bc7cee133e1dd245ce9590a0c5ed8f1793228316a0764be45d\nb5cddc397d727fe2e7c52a325030f1dd5ab0172c443843fa7237f033ebabdf59\n.\n","gzipped_nbytes":null}]',0,0,1800000000.0,1.0,'{}',6,4.03333333333333432513e-01,6.72222222222222578341e-03,4.03333333333333529657e-02,0.0,5.27540360873694336163e+00,5.29194440425932652316e-02,1802005200.0);
-INSERT INTO "app_version" VALUES(2,2,'any',100,'',0,0,'7.20.5','','[{"name":"fragile_21f2c793b2dd479f6021e21d2bb202be.sh","open_name":"fragile.sh","nbytes":20,"md5":"d94ddbbb297e9aad4eb3f74d0368bae9","executable":false,"main_program":true,"copy_file":false,"signature":"00535f8cb1ed61bbc5db254d31bbfff1bcc931a8bbcf2341437337115a7b040c\nb1a6f7b46c4b1fb9ef097a6d2ebd790e2f75aff21154b00261a84bf1ace9db96\n4c64a6d517656645525c186f5e989b7e97fc121a4e4020e83cb4b45c47d509ff\n7470719484dfd7c21d861100052f442b6cdf1f2b30e10f298a840f86933db207\n.\n","gzipped_nbytes":null}]',0,0,1800010800.0,1.0,'{}',0,0.0,0.0,0.0,0.0,0.0,0.0,1800010800.0);
-INSERT INTO "app_version" VALUES(3,1,'any',101,'',0,0,'7.20.5','','[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"0d727d3aaa0398c94791cfd03a9606b5bb51bccabe39c81f8de5eee3ed3c0b4c\nd66e0d5be92133b25706cd69516f2aa58afa18e742783c9cedf668550f7620d9\n7f20e986f02688bc7cee133e1dd245ce9590a0c5ed8f1793228316a0764be45d\nb5cddc397d727fe2e7c52a325030f1dd5ab0172c443843fa7237f033ebabdf59\n.\n","gzipped_nbytes":null}]',0,0,1800529200.0,1.0,'{}',0,0.0,0.0,0.0,0.0,4.62962962962963,1.34163944950282942869e-01,1802005200.0);
-INSERT INTO "app_version" VALUES(4,3,'any',100,'',0,0,'7.20.5','','[{"name":"survey_d23bddda43e2ad10a8081b30db701dac.sh","open_name":"survey.sh","nbytes":19,"md5":"fb061c4309eaa50c99a55f65f6659d26","executable":false,"main_program":true,"copy_file":false,"signature":"0a53c40c05fdede44360b71cf3927b5976d3d1bfad10b1b41aeb35b12e585b21\n8044cb70d9f51111b938b54fbc95c3787ed2d934488e0ca8179c150eeaf97b9e\n387adeb2c0f5290287076f60512329f2ec4f4bc3d187327d37517fe7d65ba51a\n492e5a7d93ba220d46195138374232fcced57e953f9c51e2879b85e070e6542f\n.\n","gzipped_nbytes":null}]',0,0,1801047600.0,1.0,'{}',0,0.0,0.0,0.0,0.0,0.0,0.0,1801047600.0);
-INSERT INTO "app_version" VALUES(5,4,'any',100,'',0,0,'7.20.5','','[{"name":"keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","open_name":"keeper.sh","nbytes":19,"md5":"509930986cefdfa6af9c974479f067e3","executable":false,"main_program":true,"copy_file":false,"signature":"37bef0332eb4970148fdde786fab8d383b2e36e515f73bed151b5b04d9e1972a\n783ab12aa4dfdfdb6d4ccaf6f89a986955c004e536e338d5aa90bdb11ca614f4\n189f34098a7e9ebf32d028ca5e2036534b45af7979949aadb90ddcee0bfd85e3\n63af51e96a186628d260288506f2acb785a41edb71815ac1d8440a29665ffc00\n.\n","gzipped_nbytes":null}]',0,0,1801054800.0,1.0,'{}',0,0.0,0.0,0.0,0.0,4.62962962962963,3.0634057920618268378e-01,1802005200.0);
-INSERT INTO "app_version" VALUES(6,5,'any',100,'',0,0,'7.20.5','','[{"name":"open_63b23a5920ed4fb2485119e1484c6213.sh","open_name":"open.sh","nbytes":17,"md5":"3c36cfadc83976efdc7469530e4a6937","executable":false,"main_program":true,"copy_file":false,"signature":"2cadfe61c48b7eead577061fded945950675d2dbd2bfef868c3279e39fcd6bd6\n50ab01019d4e79507f51ecb89cf2392b0ec6130ff87c4fca7debeeaac49a2d92\nb86ddc6215ce366a0bc3381bcc5878310cffeca2b54cc35c0e1469081213c9e6\n4422f9bc0811876a5020e1ae54d251d988e9bcb91922369b3d9868d0b5717805\n.\n","gzipped_nbytes":null}]',0,0,1802005200.0,1.0,'{}',0,0.0,0.0,0.0,0.0,0.0,0.0,1802005200.0);
+INSERT INTO "app_version" VALUES(1,1,'any',100,'',0,0,'7.20.5','','[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"1a2228da0987c2e6e3afc8d68609f5478eb397b429bebbcf16538681641477fa\n68c7ee2202a7afa1df32d687fecdffb5507c749778b86efbbd693ee206764030\n9a7076f91fb153fb793ffb4df74a70d92d2a599b9d165c2942efac1922ebe0a3\n2ce8c264ee8ed7bdfd205e93ff28c5ea24ab5782d20277db1a4ed9e58491206b\n.\n","gzipped_nbytes":null}]',0,0,1800000000.0,1.0,'{}',6,4.03333333333333432513e-01,6.72222222222222578341e-03,4.03333333333333529657e-02,0.0,5.27540360873694336163e+00,5.3247968183532827513e-02,1801999800.0);
+INSERT INTO "app_version" VALUES(2,2,'any',100,'',0,0,'7.20.5','','[{"name":"fragile_21f2c793b2dd479f6021e21d2bb202be.sh","open_name":"fragile.sh","nbytes":20,"md5":"d94ddbbb297e9aad4eb3f74d0368bae9","executable":false,"main_program":true,"copy_file":false,"signature":"484100be12c602459d387f40ecc526e9a4c7622cd17f79560b7bb4cb8e03bf1d\n5d7b1ce2820ca5cf392cbe5f60ba8994a2b412983e7e989e4304410e2a1c3886\n77a0387b39f8856e64c321841caca0919320ae5a746449bdfaf26e268140b849\nf2e20bba2f5d4f1bc1bfeb8baaa30305d4f343f627761f90edb164346bbbf694\n.\n","gzipped_nbytes":null}]',0,0,1800010800.0,1.0,'{}',0,0.0,0.0,0.0,0.0,0.0,0.0,1800010800.0);
+INSERT INTO "app_version" VALUES(3,1,'any',101,'',0,0,'7.20.5','','[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"1a2228da0987c2e6e3afc8d68609f5478eb397b429bebbcf16538681641477fa\n68c7ee2202a7afa1df32d687fecdffb5507c749778b86efbbd693ee206764030\n9a7076f91fb153fb793ffb4df74a70d92d2a599b9d165c2942efac1922ebe0a3\n2ce8c264ee8ed7bdfd205e93ff28c5ea24ab5782d20277db1a4ed9e58491206b\n.\n","gzipped_nbytes":null}]',0,0,1800529200.0,1.0,'{}',0,0.0,0.0,0.0,0.0,4.62962962962963,1.3499683530953124344e-01,1801999800.0);
+INSERT INTO "app_version" VALUES(4,3,'any',100,'',0,0,'7.20.5','','[{"name":"survey_d23bddda43e2ad10a8081b30db701dac.sh","open_name":"survey.sh","nbytes":19,"md5":"fb061c4309eaa50c99a55f65f6659d26","executable":false,"main_program":true,"copy_file":false,"signature":"04120a05d5d05a4702baf220f2250191ac9c9c399201b0c4ec4fa975a1dda5ea\n07083d7ccf4ff843f0c6589526d2423cdb7373283d77fd08d3277cf0f815020d\n491009c3b9d7219daf97c7cb9d91fb7bda90dfdf300dddea1ee3714472b1e1d5\n239d31fc2897eb94d106abd598642cf09cb27914bce6758f438c134976ca9833\n.\n","gzipped_nbytes":null}]',0,0,1801047600.0,1.0,'{}',6,3.85000000000000064392e-01,3.0249999999999994775e-03,1.81499999999999959976e-02,0.0,9.24575991286537,3.0797177914260809306e-01,1801999800.0);
+INSERT INTO "app_version" VALUES(5,4,'any',100,'',0,0,'7.20.5','','[{"name":"keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","open_name":"keeper.sh","nbytes":19,"md5":"509930986cefdfa6af9c974479f067e3","executable":false,"main_program":true,"copy_file":false,"signature":"3de63236028d9d8813f8868a0af9c7fc17d97099cdf70e9517eb24173af39df2\n9c23465279a988f4e066f26ee366f67343628d0a2bc9eb6e24b65604dca7feba\nccb2f47f825a08ffa7d9d7f95cb0bf320306e225bd6a7a7043941d961a138cef\n42d61a0a471bffe29ff4209026e6ffe9d0044f8a159805d456b6243828e160d4\n.\n","gzipped_nbytes":null}]',0,0,1801049400.0,1.0,'{}',0,0.0,0.0,0.0,0.0,4.62962962962963,3.0634057920618268378e-01,1801999800.0);
+INSERT INTO "app_version" VALUES(6,5,'any',100,'',0,0,'7.20.5','','[{"name":"open_63b23a5920ed4fb2485119e1484c6213.sh","open_name":"open.sh","nbytes":17,"md5":"3c36cfadc83976efdc7469530e4a6937","executable":false,"main_program":true,"copy_file":false,"signature":"cc14dd30264ee3cb57e870d0484a167e062d41ec85f8d099e55449ddf0e459a0\n2ab9401ffa4e004868ceb1a6aa76c5a411fe8defb5c351461761be7cc7e4d595\nc8f140f0a9bf8f31978d796027e2dcf7e7c741c8e07d79a79f261226b3ef9f85\n190665989037eabc15f9356d6c82740ff0560da15d31592943f882755ff26743\n.\n","gzipped_nbytes":null}]',0,0,1801999800.0,1.0,'{}',0,0.0,0.0,0.0,0.0,0.0,0.0,1801999800.0);
 CREATE TABLE audit_entry (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     time REAL DEFAULT 0 NOT NULL,
@@ -149,7 +156,7 @@ CREATE TABLE audit_entry (
     after TEXT DEFAULT 'null' NOT NULL
 ) STRICT;
 INSERT INTO "audit_entry" VALUES(1,1800529200.0,'operator','test','cancel batch','batch 4','{"state":"IN_PROGRESS"}','{"state":"ABORTED"}');
-INSERT INTO "audit_entry" VALUES(2,1801918800.0,'operator','test','changed','app search','null','null');
+INSERT INTO "audit_entry" VALUES(2,1801913400.0,'operator','test','changed','app search','null','null');
 CREATE TABLE badge (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     kind TEXT DEFAULT '' NOT NULL,
@@ -172,12 +179,12 @@ CREATE TABLE badge_owner (
     create_time REAL DEFAULT 0 NOT NULL,
     PRIMARY KEY (owner, owner_id, badge_id)
 ) STRICT;
-INSERT INTO "badge_owner" VALUES('user',1,1,1802005200.0);
-INSERT INTO "badge_owner" VALUES('user',2,1,1802005200.0);
-INSERT INTO "badge_owner" VALUES('user',3,1,1802005200.0);
-INSERT INTO "badge_owner" VALUES('host',1,1,1802005200.0);
-INSERT INTO "badge_owner" VALUES('host',2,1,1802005200.0);
-INSERT INTO "badge_owner" VALUES('host',3,1,1802005200.0);
+INSERT INTO "badge_owner" VALUES('user',1,1,1801999800.0);
+INSERT INTO "badge_owner" VALUES('user',2,1,1801999800.0);
+INSERT INTO "badge_owner" VALUES('user',3,1,1801999800.0);
+INSERT INTO "badge_owner" VALUES('host',1,1,1801999800.0);
+INSERT INTO "badge_owner" VALUES('host',2,1,1801999800.0);
+INSERT INTO "badge_owner" VALUES('host',3,1,1801999800.0);
 CREATE TABLE batch (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     name TEXT DEFAULT '' NOT NULL,
@@ -201,11 +208,11 @@ INSERT INTO "batch" VALUES(2,'batch',2,NULL,NULL,2,1800010800.0,1800010800.0,1,0
 INSERT INTO "batch" VALUES(3,'batch',2,NULL,NULL,1,1800010800.0,NULL,1,0,0,0,1.0,10000.0,0,0);
 INSERT INTO "batch" VALUES(4,'batch',2,NULL,NULL,3,1800529200.0,NULL,2,0,2,0,1.0,14000.0,0,0);
 INSERT INTO "batch" VALUES(5,'batch',1,NULL,NULL,4,1800529200.0,1801047600.0,1,1,0,0,1.0,12000.0,-1,0);
-INSERT INTO "batch" VALUES(6,'batch',3,NULL,NULL,1,1801047600.0,NULL,1,0,0,0,1.0,14000.0,0,0);
-INSERT INTO "batch" VALUES(7,'batch',4,NULL,NULL,2,1801054800.0,1801054800.0,1,1,0,0,1.0,15000.0,0,0);
-INSERT INTO "batch" VALUES(8,'batch',4,NULL,NULL,2,1801054800.0,1802005200.0,1,1,0,0,1.0,16000.0,0,0);
-INSERT INTO "batch" VALUES(9,'batch',5,NULL,NULL,1,1802005200.0,NULL,2,0,0,0,1.0,19000.0,0,0);
-INSERT INTO "batch" VALUES(10,'batch',5,NULL,NULL,1,1802005200.0,NULL,2,0,0,0,1.0,23000.0,0,0);
+INSERT INTO "batch" VALUES(6,'batch',3,NULL,NULL,2,1801047600.0,1801049400.0,3,3,0,0,1.0,18000.0,0,0);
+INSERT INTO "batch" VALUES(7,'batch',4,NULL,NULL,2,1801049400.0,1801049400.0,1,1,0,0,1.0,19000.0,0,0);
+INSERT INTO "batch" VALUES(8,'batch',4,NULL,NULL,2,1801049400.0,1801999800.0,1,1,0,0,1.0,20000.0,0,0);
+INSERT INTO "batch" VALUES(9,'batch',5,NULL,NULL,1,1801999800.0,NULL,2,0,0,0,1.0,23000.0,0,0);
+INSERT INTO "batch" VALUES(10,'batch',5,NULL,NULL,1,1801999800.0,NULL,2,0,0,0,1.0,27000.0,0,0);
 CREATE TABLE code_sign_key (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     public_key TEXT DEFAULT '' NOT NULL,
@@ -214,10 +221,10 @@ CREATE TABLE code_sign_key (
     successor_signature TEXT DEFAULT '' NOT NULL
 ) STRICT;
 INSERT INTO "code_sign_key" VALUES(1,'1024
-d0cbc22d623ddd434cfc3a205e691e850e1fc616e8f6beb6c631fa5cdb5ebd05
-ea0f106d070cd270649aa170cb7fb5e701d6e03a3a562dfcebc7cae6cc92d1a3
-adfdad07685b47902949ac225fdae5b81f42ef0a3356164db8f890cd72539691
-7ae64928a769894c936aa47b2abbc58c6108e5a308a99e02b0079b676f1ebf6f
+efd6c99f953b03f7c5d6563ebac9b969609c5372476ebcb8576f78df52b613ce
+28b1a851fc5e8b55fbc9003bb77a13a09cbb9b829d45bf3b918cf910d5137cf3
+cde5ec9279fe762d0d37956d6157427a69b0dc4e07630665b99b77ea6b49cfa8
+83474e545da2e5d8bd7ca800e248a5be0d4f5e7a3af17692f17241b4d3e92813
 0000000000000000000000000000000000000000000000000000000000000000
 0000000000000000000000000000000000000000000000000000000000000000
 0000000000000000000000000000000000000000000000000000000000000000
@@ -231,7 +238,7 @@ CREATE TABLE consent (
     time REAL DEFAULT 0 NOT NULL,
     source TEXT DEFAULT '' NOT NULL
 ) STRICT;
-INSERT INTO "consent" VALUES(1,1,'statistics',1,1801918800.0,'page');
+INSERT INTO "consent" VALUES(1,1,'statistics',1,1801913400.0,'page');
 CREATE TABLE contribution (
     owner TEXT NOT NULL,
     owner_id INTEGER NOT NULL,
@@ -241,15 +248,17 @@ CREATE TABLE contribution (
     expavg_time REAL DEFAULT 0 NOT NULL,
     PRIMARY KEY (owner, owner_id, kind)
 ) STRICT;
-INSERT INTO "contribution" VALUES('host',1,'storage',45000.0,4.54713816786804636647e+03,1801875600.0);
-INSERT INTO "contribution" VALUES('user',1,'storage',45000.0,4.54713816786804636647e+03,1801875600.0);
-INSERT INTO "contribution" VALUES('host',1,'received',5038.0,3.57969919089262248227e+02,1801054800.0);
-INSERT INTO "contribution" VALUES('host',1,'sent',210006.0,2.57021277421233477079e+05,1801054800.0);
-INSERT INTO "contribution" VALUES('host',2,'received',19.0,228.0,1800007200.0);
+INSERT INTO "contribution" VALUES('host',1,'storage',37500.0,4.16666666666666696966e+03,1801740600.0);
+INSERT INTO "contribution" VALUES('user',1,'storage',37500.0,4.16666666666666696966e+03,1801740600.0);
+INSERT INTO "contribution" VALUES('host',1,'received',5057.0,5.67139677536263320679e+02,1801049400.0);
+INSERT INTO "contribution" VALUES('host',1,'sent',420006.0,2.76532289279875578358e+05,1801049400.0);
+INSERT INTO "contribution" VALUES('host',2,'received',38.0,7.01531490747825756679e+01,1801049400.0);
+INSERT INTO "contribution" VALUES('host',2,'sent',210000.0,6.73386294361119903603e+06,1801049400.0);
 INSERT INTO "contribution" VALUES('host',3,'received',19.0,456.0,1800010800.0);
-INSERT INTO "contribution" VALUES('user',1,'received',5038.0,3.57969919089262248227e+02,1801054800.0);
-INSERT INTO "contribution" VALUES('user',1,'sent',210006.0,2.57021277421233477079e+05,1801054800.0);
-INSERT INTO "contribution" VALUES('user',2,'received',19.0,228.0,1800007200.0);
+INSERT INTO "contribution" VALUES('user',1,'received',5057.0,5.67139677536263320679e+02,1801049400.0);
+INSERT INTO "contribution" VALUES('user',1,'sent',420006.0,2.76532289279875578358e+05,1801049400.0);
+INSERT INTO "contribution" VALUES('user',2,'received',38.0,7.01531490747825756679e+01,1801049400.0);
+INSERT INTO "contribution" VALUES('user',2,'sent',210000.0,6.73386294361119903603e+06,1801049400.0);
 INSERT INTO "contribution" VALUES('user',3,'received',19.0,456.0,1800010800.0);
 CREATE TABLE contribution_entry (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
@@ -261,19 +270,26 @@ CREATE TABLE contribution_entry (
     work_start REAL DEFAULT 0 NOT NULL,
     facts TEXT DEFAULT '{}' NOT NULL
 ) STRICT;
-INSERT INTO "contribution_entry" VALUES(1,1801184400.0,'storage',1,1,5000.0,1801076400.0,'{"until":1801162800.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
-INSERT INTO "contribution_entry" VALUES(2,1801270800.0,'storage',1,1,5000.0,1801162800.0,'{"until":1801249200.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
-INSERT INTO "contribution_entry" VALUES(3,1801314000.0,'storage',1,1,2500.0,1801249200.0,'{"until":1801292400.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
-INSERT INTO "contribution_entry" VALUES(4,1801508400.0,'storage',1,1,11250.0,1801292400.0,'{"until":1801486800.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
-INSERT INTO "contribution_entry" VALUES(5,1801875600.0,'storage',1,1,21250.0,1801486800.0,'{"until":1801854000.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
-INSERT INTO "contribution_entry" VALUES(6,1800007200.0,'sent',1,1,70000.0,1800000000.0,'{"result":3}');
-INSERT INTO "contribution_entry" VALUES(7,1800007200.0,'received',1,1,19.0,1800000000.0,'{"result":3,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}');
-INSERT INTO "contribution_entry" VALUES(8,1800007200.0,'received',2,2,19.0,1800000000.0,'{"result":4,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}');
-INSERT INTO "contribution_entry" VALUES(9,1800007200.0,'sent',1,1,70000.0,1800000000.0,'{"result":5}');
-INSERT INTO "contribution_entry" VALUES(10,1800010800.0,'sent',1,1,70000.0,1800000000.0,'{"result":1}');
-INSERT INTO "contribution_entry" VALUES(11,1800010800.0,'received',3,3,19.0,1800007200.0,'{"result":7,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}');
-INSERT INTO "contribution_entry" VALUES(12,1801054800.0,'sent',1,1,6.0,1801054800.0,'{"result":26}');
-INSERT INTO "contribution_entry" VALUES(13,1801054800.0,'received',1,1,5019.0,1801054800.0,'{"result":26,"files":["keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","kept_2c78e7216b85903d179400aafe201993"]}');
+INSERT INTO "contribution_entry" VALUES(1,1801135800.0,'storage',1,1,2500.0,1801071000.0,'{"until":1801114200.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
+INSERT INTO "contribution_entry" VALUES(2,1801395000.0,'storage',1,1,15000.0,1801114200.0,'{"until":1801373400.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
+INSERT INTO "contribution_entry" VALUES(3,1801546200.0,'storage',1,1,8750.0,1801373400.0,'{"until":1801524600.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
+INSERT INTO "contribution_entry" VALUES(4,1801740600.0,'storage',1,1,11250.0,1801524600.0,'{"until":1801719000.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
+INSERT INTO "contribution_entry" VALUES(5,1800007200.0,'sent',1,1,70000.0,1800000000.0,'{"result":3}');
+INSERT INTO "contribution_entry" VALUES(6,1800007200.0,'received',1,1,19.0,1800000000.0,'{"result":3,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}');
+INSERT INTO "contribution_entry" VALUES(7,1800007200.0,'received',2,2,19.0,1800000000.0,'{"result":4,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}');
+INSERT INTO "contribution_entry" VALUES(8,1800007200.0,'sent',1,1,70000.0,1800000000.0,'{"result":5}');
+INSERT INTO "contribution_entry" VALUES(9,1800010800.0,'sent',1,1,70000.0,1800000000.0,'{"result":1}');
+INSERT INTO "contribution_entry" VALUES(10,1800010800.0,'received',3,3,19.0,1800007200.0,'{"result":7,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}');
+INSERT INTO "contribution_entry" VALUES(11,1801049400.0,'sent',1,1,70000.0,1801047600.0,'{"result":23}');
+INSERT INTO "contribution_entry" VALUES(12,1801049400.0,'received',1,1,19.0,1801047600.0,'{"result":23,"files":["survey_d23bddda43e2ad10a8081b30db701dac.sh"]}');
+INSERT INTO "contribution_entry" VALUES(13,1801049400.0,'sent',2,2,70000.0,1801048500.0,'{"result":24}');
+INSERT INTO "contribution_entry" VALUES(14,1801049400.0,'received',2,2,19.0,1801048500.0,'{"result":24,"files":["survey_d23bddda43e2ad10a8081b30db701dac.sh"]}');
+INSERT INTO "contribution_entry" VALUES(15,1801049400.0,'sent',1,1,70000.0,1801047600.0,'{"result":25}');
+INSERT INTO "contribution_entry" VALUES(16,1801049400.0,'sent',2,2,70000.0,1801048500.0,'{"result":26}');
+INSERT INTO "contribution_entry" VALUES(17,1801049400.0,'sent',1,1,70000.0,1801047600.0,'{"result":27}');
+INSERT INTO "contribution_entry" VALUES(18,1801049400.0,'sent',2,2,70000.0,1801048500.0,'{"result":28}');
+INSERT INTO "contribution_entry" VALUES(19,1801049400.0,'sent',1,1,6.0,1801049400.0,'{"result":29}');
+INSERT INTO "contribution_entry" VALUES(20,1801049400.0,'received',1,1,5019.0,1801049400.0,'{"result":29,"files":["keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","kept_2c78e7216b85903d179400aafe201993"]}');
 CREATE TABLE credit_day (
     owner TEXT NOT NULL,
     owner_id INTEGER NOT NULL,
@@ -288,11 +304,13 @@ CREATE TABLE credit_day (
     PRIMARY KEY (owner, owner_id, day)
 ) STRICT;
 INSERT INTO "credit_day" VALUES('user',1,20833,1,2.41245251661918391761e+00,3,2.41245251661918391761e+00,3,2.37594681819460917804e-01,1800010800.0);
-INSERT INTO "credit_day" VALUES('user',1,20845,1,4.62962962962963,2,7.04208214624881367882e+00,5,5.22335149647309315845e-01,1801054800.0);
+INSERT INTO "credit_day" VALUES('user',1,20845,1,9.25949490018338217112e+00,5,1.16719474168025652007e+01,8,9.83321799380536432089e-01,1801049400.0);
 INSERT INTO "credit_day" VALUES('host',1,20833,1,2.41245251661918391761e+00,3,2.41245251661918391761e+00,3,2.37594681819460917804e-01,1800010800.0);
-INSERT INTO "credit_day" VALUES('host',1,20845,1,4.62962962962963,2,7.04208214624881367882e+00,5,5.22335149647309315845e-01,1801054800.0);
+INSERT INTO "credit_day" VALUES('host',1,20845,1,9.25949490018338217112e+00,5,1.16719474168025652007e+01,8,9.83321799380536432089e-01,1801049400.0);
 INSERT INTO "credit_day" VALUES('user',2,20833,1,1.80199430199430232768e+00,2,1.80199430199430232768e+00,2,1.78068233648813301073e-01,1800007200.0);
+INSERT INTO "credit_day" VALUES('user',2,20845,1,4.61589464231161272778e+00,3,6.41788894430591660977e+00,5,5.05655416327603690618e-01,1801049400.0);
 INSERT INTO "credit_day" VALUES('host',2,20833,1,1.80199430199430232768e+00,2,1.80199430199430232768e+00,2,1.78068233648813301073e-01,1800007200.0);
+INSERT INTO "credit_day" VALUES('host',2,20845,1,4.61589464231161272778e+00,3,6.41788894430591660977e+00,5,5.05655416327603690618e-01,1801049400.0);
 INSERT INTO "credit_day" VALUES('user',3,20833,1,1.06095679012345711633e+00,1,1.06095679012345711633e+00,1,1.04409525528764146606e-01,1800010800.0);
 INSERT INTO "credit_day" VALUES('user',3,20845,1,2.3148148148148148806e+00,1,3.37577160493827221898e+00,2,2.55910872907211928151e-01,1801047600.0);
 INSERT INTO "credit_day" VALUES('host',3,20833,1,1.06095679012345711633e+00,1,1.06095679012345711633e+00,1,1.04409525528764146606e-01,1800010800.0);
@@ -305,9 +323,9 @@ CREATE TABLE credit_decay (
     last_id INTEGER DEFAULT 0 NOT NULL,
     last_entry_id INTEGER DEFAULT 0 NOT NULL
 ) STRICT;
-INSERT INTO "credit_decay" VALUES(1,1802005200.0,'host',1,3,11);
-INSERT INTO "credit_decay" VALUES(2,1802005200.0,'user_account',1,3,11);
-INSERT INTO "credit_decay" VALUES(3,1802005200.0,'app_version',1,5,11);
+INSERT INTO "credit_decay" VALUES(1,1801999800.0,'host',1,3,21);
+INSERT INTO "credit_decay" VALUES(2,1801999800.0,'user_account',1,3,21);
+INSERT INTO "credit_decay" VALUES(3,1801999800.0,'app_version',1,5,21);
 CREATE TABLE credit_entry (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     time REAL DEFAULT 0 NOT NULL,
@@ -336,8 +354,18 @@ INSERT INTO "credit_entry" VALUES(7,1800010800.0,7,1,3,3,NULL,1,'grant','creditn
 INSERT INTO "credit_entry" VALUES(8,1800010800.0,3,2,1,1,NULL,1,'correction','creditnew-deployed',0.0,-4.50498575498575581921e-01,200.0,1800000000.0,'[["kept","Half of it.",{}]]','{"granted_time":1800007200.0}');
 INSERT INTO "credit_entry" VALUES(9,1801047600.0,21,8,3,3,NULL,3,'grant','creditnew-deployed',2.3148148148148148806e+00,2.3148148148148148806e+00,200.0,1801047600.0,'[["no_run_time","No usable run time was reported: the job''s estimate is used.",{}],["pegged_average","Granted {amount}: average of {n} claims ({normal} normal), weighted by their distance from the estimate {peg}.",{"amount":2.314814814814815,"n":2,"normal":0,"peg":2.314814814814815}]]','{"result":[0.0,0.0,1801047600.0,1801047600.0,5000000000.0,4.0,5000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1047600.0,1],"host":[1,0.095,true,1800439200.0,[1,0.5500000000000002,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,3600.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
 INSERT INTO "credit_entry" VALUES(10,1801047600.0,22,8,1,1,NULL,3,'grant','creditnew-deployed',2.3148148148148148806e+00,2.3148148148148148806e+00,200.0,1801047600.0,'[["no_run_time","No usable run time was reported: the job''s estimate is used.",{}],["pegged_average","Granted {amount}: average of {n} claims ({normal} normal), weighted by their distance from the estimate {peg}.",{"amount":2.314814814814815,"n":2,"normal":0,"peg":2.314814814814815}]]','{"result":[0.0,0.0,1801047600.0,1801047600.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,false,false,1047600.0,1],"host":[3,0.0857375,true,1800432000.0,[3,0.33000000000000007,0.0,0.0],[3,1.1000000000000001e-10,0.0,0.0],[3,7200.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
-INSERT INTO "credit_entry" VALUES(11,1801054800.0,26,10,1,1,NULL,5,'grant','benchmark',2.3148148148148148806e+00,2.3148148148148148806e+00,200.0,1801054800.0,'[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]','{"result":[0.0,0.0,1801054800.0,1801054800.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1054800.0,1],"host":[0,0.1,true,1801659600.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}');
-INSERT INTO "credit_entry" VALUES(12,1802005200.0,27,11,1,1,1,5,'grant','benchmark',2.3148148148148148806e+00,2.3148148148148148806e+00,200.0,1802005200.0,'[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]','{"result":[0.0,0.0,1802005200.0,1802005200.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,2005200.0,1],"host":[1,0.095,true,1801659600.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}');
+INSERT INTO "credit_entry" VALUES(11,1801049400.0,23,9,1,1,NULL,4,'escrow','ledger',2.31241201005368779419e+00,2.31241201005368779419e+00,200.0,1801047600.0,'[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.312412010053688,"value":2.314814814814815,"n":1,"weight":0.0017519430227076077,"factor":0.998961988343193}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]','{"result":[110.00000000000001,100.0,1801047600.0,1801048500.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,2.312412010053688,"normal",false,true,false,1049400.0,1],"host":[0,0.1,true,1801479600.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
+INSERT INTO "credit_entry" VALUES(12,1801049400.0,24,9,2,2,NULL,4,'escrow','ledger',2.31240841307409317195e+00,2.31240841307409317195e+00,200.0,1801048500.0,'[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.312408413074093,"value":2.314814814814815,"n":1,"weight":0.0017519430227076077,"factor":0.9989604344480082}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]','{"result":[110.00000000000001,100.0,1801048500.0,1801049400.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,2.312408413074093,"normal",false,false,false,1049400.0,1],"host":[0,0.1,true,1801480500.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
+INSERT INTO "credit_entry" VALUES(13,1801049400.0,25,10,1,1,NULL,4,'escrow','ledger',2.32217920951639689164e+00,2.32217920951639689164e+00,200.0,1801047600.0,'[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.322179209516397,"value":2.314814814814815,"n":1,"weight":0.012550337050091419,"factor":1.0031814185110834}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]','{"result":[110.00000000000001,100.0,1801047600.0,1801048500.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,2.322179209516397,"normal",false,true,false,1049400.0,1],"host":[1,0.095,true,1801479600.0,[1,0.33000000000000007,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,900.0,0.0,0.0]],"version":[0.0,[2,0.38500000000000006,0.0030249999999999995,0.006049999999999999]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
+INSERT INTO "credit_entry" VALUES(14,1801049400.0,26,10,2,2,NULL,4,'escrow','ledger',2.31376580009197629905e+00,2.31376580009197629905e+00,200.0,1801048500.0,'[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.3137658000919763,"value":2.314814814814815,"n":1,"weight":0.013056918959690345,"factor":0.9995468256397337}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]','{"result":[110.00000000000001,100.0,1801048500.0,1801049400.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,2.3137658000919763,"normal",false,false,false,1049400.0,1],"host":[1,0.095,true,1801480500.0,[1,0.44000000000000006,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,900.0,0.0,0.0]],"version":[0.0,[2,0.38500000000000006,0.0030249999999999995,0.006049999999999999]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
+INSERT INTO "credit_entry" VALUES(15,1801049400.0,27,11,1,1,NULL,4,'escrow','ledger',2.31256966076871,2.31256966076871,200.0,1801047600.0,'[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.31256966076871,"value":2.314814814814815,"n":1,"weight":0.02907274082727323,"factor":0.9990300934520827}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]','{"result":[110.00000000000001,100.0,1801047600.0,1801048500.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,2.31256966076871,"normal",false,true,false,1049400.0,1],"host":[2,0.09025,true,1801479600.0,[2,0.33000000000000007,0.0,0.0],[2,1.1000000000000001e-10,0.0,0.0],[2,900.0,0.0,0.0]],"version":[0.0,[4,0.38500000000000006,0.0030249999999999995,0.012099999999999998]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
+INSERT INTO "credit_entry" VALUES(16,1801049400.0,28,11,2,2,NULL,4,'escrow','ledger',2.30280753572857888045e+00,2.30280753572857888045e+00,200.0,1801048500.0,'[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.302807535728579,"value":2.314814814814815,"n":1,"weight":0.029761356002118995,"factor":0.994812855434746}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]','{"result":[110.00000000000001,100.0,1801048500.0,1801049400.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,2.302807535728579,"normal",false,false,false,1049400.0,1],"host":[2,0.09025,true,1801480500.0,[2,0.44000000000000006,0.0,0.0],[2,1.1000000000000001e-10,0.0,0.0],[2,900.0,0.0,0.0]],"version":[0.0,[4,0.38500000000000006,0.0030249999999999995,0.012099999999999998]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
+INSERT INTO "credit_entry" VALUES(17,1801049400.0,23,9,1,1,NULL,4,'settlement','ledger',0.0,-1.15620600502684389709e+00,200.0,1801049400.0,'[["ledger_held","Held of the first prices of this computer, or paid back; what unfinished jobs cost is taken into account.",{}]]','{"granted_time":1801049400.0,"event":2,"record":[1,4,"1"]}');
+INSERT INTO "credit_entry" VALUES(18,1801049400.0,24,9,2,2,NULL,4,'settlement','ledger',0.0,-1.15620420653704658597e+00,200.0,1801049400.0,'[["ledger_held","Held of the first prices of this computer, or paid back; what unfinished jobs cost is taken into account.",{}]]','{"granted_time":1801049400.0,"event":2,"record":[2,4,"1"]}');
+INSERT INTO "credit_entry" VALUES(19,1801049400.0,25,10,1,1,NULL,4,'settlement','ledger',0.0,-1.16108960475819822377e+00,200.0,1801049400.0,'[["ledger_held","Held of the first prices of this computer, or paid back; what unfinished jobs cost is taken into account.",{}]]','{"granted_time":1801049400.0,"event":3,"record":[1,4,"1"]}');
+INSERT INTO "credit_entry" VALUES(20,1801049400.0,26,10,2,2,NULL,4,'settlement','ledger',0.0,-1.15688290004598792748e+00,200.0,1801049400.0,'[["ledger_held","Held of the first prices of this computer, or paid back; what unfinished jobs cost is taken into account.",{}]]','{"granted_time":1801049400.0,"event":3,"record":[2,4,"1"]}');
+INSERT INTO "credit_entry" VALUES(21,1801049400.0,29,12,1,1,NULL,5,'grant','benchmark',2.3148148148148148806e+00,2.3148148148148148806e+00,200.0,1801049400.0,'[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]','{"result":[0.0,0.0,1801049400.0,1801049400.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1049400.0,1],"host":[0,0.1,true,1801654200.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}');
+INSERT INTO "credit_entry" VALUES(22,1801999800.0,30,13,1,1,1,5,'grant','benchmark',2.3148148148148148806e+00,2.3148148148148148806e+00,200.0,1801999800.0,'[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]','{"result":[0.0,0.0,1801999800.0,1801999800.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1999800.0,1],"host":[1,0.095,true,1801654200.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}');
 CREATE TABLE credit_inheritance (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     time REAL DEFAULT 0 NOT NULL,
@@ -356,14 +384,14 @@ CREATE TABLE deletion (
     time REAL DEFAULT 0 NOT NULL,
     PRIMARY KEY (owner, owner_id)
 ) STRICT;
-INSERT INTO "deletion" VALUES('user',1,'8976240f87cd155fa2ff08347b55d0e7',1801918800.0);
-INSERT INTO "deletion" VALUES('host',1,'2d3c87458b690eb68a5c887ebd2e9b56',1801918800.0);
-INSERT INTO "deletion" VALUES('host',4,'65f4323ae27c7d0ac920684b11cd38fd',1801918800.0);
+INSERT INTO "deletion" VALUES('user',1,'8d124ea23d177fe6ee46d76c2cae472a',1801913400.0);
+INSERT INTO "deletion" VALUES('host',1,'2d3c87458b690eb68a5c887ebd2e9b56',1801913400.0);
+INSERT INTO "deletion" VALUES('host',4,'65f4323ae27c7d0ac920684b11cd38fd',1801913400.0);
 CREATE TABLE ended_session (
     session_hash TEXT NOT NULL PRIMARY KEY,
     expire_time REAL DEFAULT 0 NOT NULL
 ) STRICT;
-INSERT INTO "ended_session" VALUES('a session',1802005200.0);
+INSERT INTO "ended_session" VALUES('a session',1801999800.0);
 CREATE TABLE escrow (
     result_id INTEGER NOT NULL PRIMARY KEY,
     workunit_id INTEGER DEFAULT 0 NOT NULL,
@@ -375,6 +403,12 @@ CREATE TABLE escrow (
     price REAL DEFAULT 0 NOT NULL,
     audit INTEGER DEFAULT 0 NOT NULL
 ) STRICT;
+INSERT INTO "escrow" VALUES(23,9,3,1,4,'1',1,2.31241201005368779419e+00,0);
+INSERT INTO "escrow" VALUES(24,9,3,2,4,'1',2,2.31240841307409317195e+00,0);
+INSERT INTO "escrow" VALUES(25,10,3,1,4,'1',1,2.32217920951639689164e+00,0);
+INSERT INTO "escrow" VALUES(26,10,3,2,4,'1',2,2.31376580009197629905e+00,0);
+INSERT INTO "escrow" VALUES(27,11,3,1,4,'1',1,2.31256966076871,0);
+INSERT INTO "escrow" VALUES(28,11,3,2,4,'1',2,2.30280753572857888045e+00,0);
 CREATE TABLE file (
     name TEXT NOT NULL PRIMARY KEY,
     nbytes INTEGER DEFAULT 0 NOT NULL,
@@ -386,9 +420,9 @@ CREATE TABLE file (
 INSERT INTO "file" VALUES('search_eb2955b56cc4994434238ad0c04632b4.sh',19,'15c2796b88a7fe61e29bd231598ac359',NULL,2,1800000000.0);
 INSERT INTO "file" VALUES('fragile_21f2c793b2dd479f6021e21d2bb202be.sh',20,'d94ddbbb297e9aad4eb3f74d0368bae9',NULL,1,1800010800.0);
 INSERT INTO "file" VALUES('survey_d23bddda43e2ad10a8081b30db701dac.sh',19,'fb061c4309eaa50c99a55f65f6659d26',NULL,1,1801047600.0);
-INSERT INTO "file" VALUES('kept_2c78e7216b85903d179400aafe201993',5000,'a633e020972199bb8a244dc1c656a1fe',NULL,0,1802005200.0);
-INSERT INTO "file" VALUES('keeper_cbb10af7f398a86e3751da7b7ff9df34.sh',19,'509930986cefdfa6af9c974479f067e3',NULL,1,1801054800.0);
-INSERT INTO "file" VALUES('open_63b23a5920ed4fb2485119e1484c6213.sh',17,'3c36cfadc83976efdc7469530e4a6937',NULL,1,1802005200.0);
+INSERT INTO "file" VALUES('kept_2c78e7216b85903d179400aafe201993',5000,'a633e020972199bb8a244dc1c656a1fe',NULL,0,1801999800.0);
+INSERT INTO "file" VALUES('keeper_cbb10af7f398a86e3751da7b7ff9df34.sh',19,'509930986cefdfa6af9c974479f067e3',NULL,1,1801049400.0);
+INSERT INTO "file" VALUES('open_63b23a5920ed4fb2485119e1484c6213.sh',17,'3c36cfadc83976efdc7469530e4a6937',NULL,1,1801999800.0);
 CREATE TABLE host (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     user_id INTEGER DEFAULT 0 NOT NULL,
@@ -411,9 +445,9 @@ CREATE TABLE host (
     expavg_credit REAL DEFAULT 0 NOT NULL,
     expavg_time REAL DEFAULT 0 NOT NULL
 ) STRICT;
-INSERT INTO "host" VALUES(1,1,'2d3c87458b690eb68a5c887ebd2e9b56',55,1802005200.0,1800000000.0,'','ada-pc','',0,NULL,'127.0.0.1','{"domain_name":"ada-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":3000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}','','',0.0,NULL,9.35689696106363,3.74941597518947844491e-01,1802005200.0);
-INSERT INTO "host" VALUES(2,2,'09a27773155bd64f8ab0e00b8730c374',11,1802005200.0,1800000000.0,'','bob-pc','',0,NULL,'127.0.0.1','{"domain_name":"bob-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":4000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}','','',0.0,NULL,1.80199430199430232768e+00,1.8034842665068065437e-02,1802005200.0);
-INSERT INTO "host" VALUES(3,3,'b771fca530ccba30d2365c6f1e407d48',8,1801047600.0,1800000000.0,'','carol-pc','',0,NULL,'127.0.0.1','{"domain_name":"carol-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":5000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}','','',0.0,NULL,3.37577160493827221898e+00,5.53735234679496174381e-02,1802005200.0);
+INSERT INTO "host" VALUES(1,1,'2d3c87458b690eb68a5c887ebd2e9b56',55,1801999800.0,1800000000.0,'','ada-pc','',0,NULL,'127.0.0.1','{"domain_name":"ada-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":3000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}','','',0.0,NULL,1.39867622316173800811e+01,5.29865698139954321987e-01,1801999800.0);
+INSERT INTO "host" VALUES(2,2,'09a27773155bd64f8ab0e00b8730c374',11,1801999800.0,1800000000.0,'','bob-pc','',0,NULL,'127.0.0.1','{"domain_name":"bob-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":4000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}','','',0.0,NULL,6.41788894430591660977e+00,1.39861386356051581314e-01,1801999800.0);
+INSERT INTO "host" VALUES(3,3,'b771fca530ccba30d2365c6f1e407d48',8,1801047600.0,1800000000.0,'','carol-pc','',0,NULL,'127.0.0.1','{"domain_name":"carol-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":5000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}','','',0.0,NULL,3.37577160493827221898e+00,5.57172825447355274386e-02,1801999800.0);
 INSERT INTO "host" VALUES(4,1,'65f4323ae27c7d0ac920684b11cd38fd',0,1800000000.0,1800000000.0,'','','',0,1800000000.0,'','{}','','',0.0,NULL,0.0,0.0,1800000000.0);
 CREATE TABLE host_app_version (
     host_id INTEGER NOT NULL,
@@ -446,11 +480,11 @@ INSERT INTO "host_app_version" VALUES(3,2,20,1,20840,0,0,0.0,0.0,0.0,0,0.0,0.0,0
 INSERT INTO "host_app_version" VALUES(2,3,20,1,20839,0,2,4.40000000000000057731e-01,0.0,0.0,2,1.10000000000000007884e-10,0.0,0.0,2,7200.0,0.0,0.0,1.78950625000000029807e-01,1,1801479600.0,1);
 INSERT INTO "host_app_version" VALUES(1,3,80,1,20846,4,3,3.30000000000000071054e-01,0.0,0.0,3,1.10000000000000007884e-10,0.0,0.0,3,7200.0,0.0,0.0,8.14506249999999848432e-02,0,1800432000.0,0);
 INSERT INTO "host_app_version" VALUES(3,3,80,1,20846,2,1,5.50000000000000155431e-01,0.0,0.0,1,1.10000000000000007884e-10,0.0,0.0,1,3600.0,0.0,0.0,0.09025,0,1800439200.0,0);
-INSERT INTO "host_app_version" VALUES(1,4,40,1,20846,0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0.1,1,1801479600.0,0);
-INSERT INTO "host_app_version" VALUES(2,4,40,1,20845,0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0.1,1,1801483200.0,0);
-INSERT INTO "host_app_version" VALUES(1,5,160,1,20857,2,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0.09025,0,1801659600.0,0);
-INSERT INTO "host_app_version" VALUES(1,6,40,2,20857,0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0.1,1,1802437200.0,0);
-INSERT INTO "host_app_version" VALUES(2,6,40,2,20856,0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0.1,1,1802437200.0,0);
+INSERT INTO "host_app_version" VALUES(1,4,500,3,20846,3,3,3.30000000000000071054e-01,0.0,0.0,3,1.10000000000000007884e-10,0.0,0.0,3,900.0,0.0,0.0,0.0857375,1,1801479600.0,0);
+INSERT INTO "host_app_version" VALUES(2,4,500,3,20845,3,3,4.40000000000000057731e-01,0.0,0.0,3,1.10000000000000007884e-10,0.0,0.0,3,900.0,0.0,0.0,0.0857375,1,1801480500.0,0);
+INSERT INTO "host_app_version" VALUES(1,5,160,1,20857,2,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0.09025,0,1801654200.0,0);
+INSERT INTO "host_app_version" VALUES(1,6,40,2,20857,0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0.1,1,1802431800.0,0);
+INSERT INTO "host_app_version" VALUES(2,6,40,2,20856,0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0.1,1,1802431800.0,0);
 CREATE TABLE host_storage (
     host_id INTEGER NOT NULL PRIMARY KEY,
     nbytes INTEGER DEFAULT 0 NOT NULL,
@@ -462,7 +496,7 @@ CREATE TABLE host_storage (
     answer_time REAL DEFAULT 0 NOT NULL,
     answer_claimed REAL DEFAULT 0 NOT NULL
 ) STRICT;
-INSERT INTO "host_storage" VALUES(1,0,1802005200.0,1801854000.0,0.0,'{"file_name":"kept_2c78e7216b85903d179400aafe201993","nonce":"31a7a6585886a21e4c0ca86ab98d9a6b","offset":0,"length":5000,"time":1801897200.0}','',0.0,216000000.0);
+INSERT INTO "host_storage" VALUES(1,0,1801999800.0,1801719000.0,864000000.0,NULL,'',0.0,0.0);
 CREATE TABLE kept_file (
     host_id INTEGER NOT NULL,
     file_name TEXT NOT NULL,
@@ -482,6 +516,10 @@ CREATE TABLE ledger_event (
     facts TEXT DEFAULT '{}' NOT NULL,
     PRIMARY KEY (app_id, seq)
 ) STRICT;
+INSERT INTO "ledger_event" VALUES(3,1,1801049400.0,'Begun','{"early_exits":false,"unit":2.3148148148148147e-12}');
+INSERT INTO "ledger_event" VALUES(3,2,1801049400.0,'JobDecided','{"job":{"estimate":1000000000000.0,"stratum":""},"reports":[{"result_id":23,"host":[1,4,"1"],"owner":1,"run_time":110.00000000000001,"speed":3000000000.0},{"result_id":24,"host":[2,4,"1"],"owner":2,"run_time":110.00000000000001,"speed":4000000000.0}],"quorum":2,"checked":[]}');
+INSERT INTO "ledger_event" VALUES(3,3,1801049400.0,'JobDecided','{"job":{"estimate":1000000000000.0,"stratum":""},"reports":[{"result_id":25,"host":[1,4,"1"],"owner":1,"run_time":110.00000000000001,"speed":3000000000.0},{"result_id":26,"host":[2,4,"1"],"owner":2,"run_time":110.00000000000001,"speed":4000000000.0}],"quorum":2,"checked":[]}');
+INSERT INTO "ledger_event" VALUES(3,4,1801049400.0,'JobDecided','{"job":{"estimate":1000000000000.0,"stratum":""},"reports":[{"result_id":27,"host":[1,4,"1"],"owner":1,"run_time":110.00000000000001,"speed":3000000000.0},{"result_id":28,"host":[2,4,"1"],"owner":2,"run_time":110.00000000000001,"speed":4000000000.0}],"quorum":2,"checked":[]}');
 CREATE TABLE ledger_record (
     app_id INTEGER NOT NULL,
     host_id INTEGER NOT NULL,
@@ -490,6 +528,10 @@ CREATE TABLE ledger_record (
     state TEXT DEFAULT '{}' NOT NULL,
     PRIMARY KEY (app_id, host_id, app_version_id, usage)
 ) STRICT;
+INSERT INTO "ledger_record" VALUES(3,0,0,'','{"unit":2.3148148148148147e-12,"difference":0.15,"mean_size":0.2,"pairs":0,"own":{"paid":0.0,"value":0.0,"count":0.0},"partner":{"paid":128.89121234160658,"value":128.904090657822,"count":6.0},"length":{"paid":0.0,"value":0.0,"count":0.0},"sizes":{"paid":120.48832265839381,"value":122.33172543801285,"count":3.0},"factors":{"paid":122.31620061936913,"value":122.33172543801285,"count":3.0},"detector":{"up":0.0,"down":0.0,"shift":0.0,"left":0},"constant":0.0,"constants":{}}');
+INSERT INTO "ledger_record" VALUES(3,0,4,'1','{"effect":-1.0219656480504469,"votes":0.912485241276622,"spread":0.3055290661361802}');
+INSERT INTO "ledger_record" VALUES(3,1,4,'1','{"scale":3000000000.0,"samples":3,"effect":-0.07962362561523269,"variance":0.6219040935107288,"noise":1.0,"bank":0.2777777777777778,"debt":0.0,"trusted":3.0,"jobs":3,"refused":0,"earned":6.947160880338795,"escrow":6.947160880338795,"escrow_count":3,"stake":2.3172956097850426}');
+INSERT INTO "ledger_record" VALUES(3,2,4,'1','{"scale":4000000000.0,"samples":2,"effect":0.14968396009592597,"variance":0.6327715576102512,"noise":1.0,"bank":0.2777777777777778,"debt":0.0,"trusted":3.0,"jobs":3,"refused":0,"earned":6.928981748894648,"escrow":6.928981748894648,"escrow_count":3,"stake":2.3130871065830347}');
 CREATE TABLE mail (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     create_time REAL DEFAULT 0 NOT NULL,
@@ -501,14 +543,14 @@ CREATE TABLE mail (
     sent_time REAL,
     error TEXT DEFAULT '' NOT NULL
 ) STRICT;
-INSERT INTO "mail" VALUES(1,1801918800.0,'ada@example.org','Hello','It works.',0,1801918800.0,NULL,'');
+INSERT INTO "mail" VALUES(1,1801913400.0,'ada@example.org','Hello','It works.',0,1801913400.0,NULL,'');
 CREATE TABLE meta (
     key TEXT NOT NULL PRIMARY KEY,
     value TEXT DEFAULT '' NOT NULL
 ) STRICT;
-INSERT INTO "meta" VALUES('transfer_entry','11');
-INSERT INTO "meta" VALUES('app_credit_entry','11');
-INSERT INTO "meta" VALUES('credit_day_entry','11');
+INSERT INTO "meta" VALUES('transfer_entry','21');
+INSERT INTO "meta" VALUES('app_credit_entry','21');
+INSERT INTO "meta" VALUES('credit_day_entry','21');
 CREATE TABLE milestone (
     owner TEXT NOT NULL,
     owner_id INTEGER NOT NULL,
@@ -540,14 +582,14 @@ CREATE TABLE msg_to_host (
     create_time REAL DEFAULT 0 NOT NULL,
     sent_time REAL
 ) STRICT;
-INSERT INTO "msg_to_host" VALUES(1,1,'','<x/>',1801918800.0,NULL);
+INSERT INTO "msg_to_host" VALUES(1,1,'','<x/>',1801913400.0,NULL);
 CREATE TABLE news (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     title TEXT DEFAULT '' NOT NULL,
     text TEXT DEFAULT '' NOT NULL,
     time REAL DEFAULT 0 NOT NULL
 ) STRICT;
-INSERT INTO "news" VALUES(1,'It began','With a *small* job.',1801918800.0);
+INSERT INTO "news" VALUES(1,'It began','With a *small* job.',1801913400.0);
 CREATE TABLE one_time_code (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     user_id INTEGER DEFAULT 0 NOT NULL,
@@ -558,7 +600,7 @@ CREATE TABLE one_time_code (
     expire_time REAL,
     used_time REAL
 ) STRICT;
-INSERT INTO "one_time_code" VALUES(1,2,'recovery','59ae6da0183531c8f8b7a9769f39969a81cc0d3cf4a044a47fef540bf1809b9e','',1801918800.0,NULL,NULL);
+INSERT INTO "one_time_code" VALUES(1,2,'recovery','59ae6da0183531c8f8b7a9769f39969a81cc0d3cf4a044a47fef540bf1809b9e','',1801913400.0,NULL,NULL);
 CREATE TABLE profile (
     user_id INTEGER NOT NULL PRIMARY KEY,
     text TEXT DEFAULT '' NOT NULL,
@@ -566,12 +608,12 @@ CREATE TABLE profile (
     searchable INTEGER DEFAULT 0 NOT NULL,
     time REAL DEFAULT 0 NOT NULL
 ) STRICT;
-INSERT INTO "profile" VALUES(1,'I compute.',X'89504E47',1,1801918800.0);
+INSERT INTO "profile" VALUES(1,'I compute.',X'89504E47',1,1801913400.0);
 CREATE TABLE project_sample (
     time REAL NOT NULL PRIMARY KEY,
     figures TEXT DEFAULT '{}' NOT NULL
 ) STRICT;
-INSERT INTO "project_sample" VALUES(1801918800.0,'{"users":3.0}');
+INSERT INTO "project_sample" VALUES(1801913400.0,'{"users":3.0}');
 CREATE TABLE received_file (
     host_id INTEGER NOT NULL,
     file_name TEXT NOT NULL,
@@ -580,6 +622,8 @@ CREATE TABLE received_file (
 INSERT INTO "received_file" VALUES(1,'search_eb2955b56cc4994434238ad0c04632b4.sh');
 INSERT INTO "received_file" VALUES(2,'search_eb2955b56cc4994434238ad0c04632b4.sh');
 INSERT INTO "received_file" VALUES(3,'search_eb2955b56cc4994434238ad0c04632b4.sh');
+INSERT INTO "received_file" VALUES(1,'survey_d23bddda43e2ad10a8081b30db701dac.sh');
+INSERT INTO "received_file" VALUES(2,'survey_d23bddda43e2ad10a8081b30db701dac.sh');
 INSERT INTO "received_file" VALUES(1,'keeper_cbb10af7f398a86e3751da7b7ff9df34.sh');
 INSERT INTO "received_file" VALUES(1,'kept_2c78e7216b85903d179400aafe201993');
 CREATE TABLE result (
@@ -636,20 +680,23 @@ INSERT INTO "result" VALUES(19,'fragile_4_1_1',7,2,0,14000.0,5,5,0,0,0,NULL,NULL
 INSERT INTO "result" VALUES(20,'search_5_0_0',8,1,0,12000.0,5,1,5,5,2,2,2,3,1800529200.0,1800529200.0,1800961200.0,1801047600.0,100.0,1.10000000000000014216e+02,0,0.0,0.0,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
 INSERT INTO "result" VALUES(21,'search_5_0_1',8,1,0,12000.0,5,1,5,1,2,3,3,3,1800529200.0,1801047600.0,1801479600.0,1801047600.0,0.0,0.0,0,2.3148148148148148806e+00,2.3148148148148148806e+00,5000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
 INSERT INTO "result" VALUES(22,'search_5_0_2',8,1,1,12000.0,5,1,5,1,2,1,1,3,1801047600.0,1801047600.0,1801479600.0,1801047600.0,0.0,0.0,0,2.3148148148148148806e+00,2.3148148148148148806e+00,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
-INSERT INTO "result" VALUES(23,'survey_6_0_0',9,3,0,14000.0,5,1,5,0,0,1,1,4,1801047600.0,1801047600.0,1801479600.0,1801051200.0,100.0,1.10000000000000014216e+02,0,0.0,0.0,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,1);
-INSERT INTO "result" VALUES(24,'survey_6_0_1',9,3,0,14000.0,5,1,5,0,0,2,2,4,1801047600.0,1801051200.0,1801483200.0,1801054800.0,100.0,1.10000000000000014216e+02,0,0.0,0.0,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,1);
-INSERT INTO "result" VALUES(25,'survey_6_0_2',9,3,1,14000.0,2,0,0,0,0,NULL,NULL,NULL,1801054800.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
-INSERT INTO "result" VALUES(26,'keeper_7_0_0',10,4,0,15000.0,5,1,5,1,0,1,1,5,1801054800.0,1801054800.0,1801659600.0,1801054800.0,0.0,0.0,0,2.3148148148148148806e+00,2.3148148148148148806e+00,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
-INSERT INTO "result" VALUES(27,'keeper_8_0_0',11,4,0,16000.0,5,1,5,1,0,1,1,5,1801054800.0,1802005200.0,1802610000.0,1802005200.0,0.0,0.0,0,2.3148148148148148806e+00,2.3148148148148148806e+00,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
-INSERT INTO "result" VALUES(28,'open_9_0_0',12,5,0,17000.0,5,1,5,4,0,1,1,6,1802005200.0,1802005200.0,1802437200.0,1802005200.0,0.0,0.0,0,0.0,0.0,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
-INSERT INTO "result" VALUES(29,'open_9_0_1',12,5,0,17000.0,5,1,5,4,0,2,2,6,1802005200.0,1802005200.0,1802437200.0,1802005200.0,0.0,0.0,0,0.0,0.0,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
-INSERT INTO "result" VALUES(30,'open_9_1_0',13,5,0,19000.0,4,0,0,0,0,1,1,6,1802005200.0,1802005200.0,1802437200.0,NULL,0.0,0.0,0,0.0,0.0,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
-INSERT INTO "result" VALUES(31,'open_9_1_1',13,5,0,19000.0,4,0,0,0,0,2,2,6,1802005200.0,1802005200.0,1802437200.0,NULL,0.0,0.0,0,0.0,0.0,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
-INSERT INTO "result" VALUES(32,'open_9_0_2',12,5,1,17000.0,2,0,0,0,0,NULL,NULL,NULL,1802005200.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
-INSERT INTO "result" VALUES(33,'open_10_0_0',14,5,0,21000.0,2,0,0,0,0,NULL,NULL,NULL,1802005200.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
-INSERT INTO "result" VALUES(34,'open_10_0_1',14,5,0,21000.0,2,0,0,0,0,NULL,NULL,NULL,1802005200.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
-INSERT INTO "result" VALUES(35,'open_10_1_0',15,5,0,23000.0,2,0,0,0,0,NULL,NULL,NULL,1802005200.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
-INSERT INTO "result" VALUES(36,'open_10_1_1',15,5,0,23000.0,2,0,0,0,0,NULL,NULL,NULL,1802005200.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
+INSERT INTO "result" VALUES(23,'survey_6_0_0',9,3,0,14000.0,5,1,5,1,0,1,1,4,1801047600.0,1801047600.0,1801479600.0,1801048500.0,100.0,1.10000000000000014216e+02,0,2.31241201005368779419e+00,2.31241201005368779419e+00,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(24,'survey_6_0_1',9,3,0,14000.0,5,1,5,1,0,2,2,4,1801047600.0,1801048500.0,1801480500.0,1801049400.0,100.0,1.10000000000000014216e+02,0,2.31240841307409317195e+00,2.31240841307409317195e+00,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(25,'survey_6_1_0',10,3,0,16000.0,5,1,5,1,0,1,1,4,1801047600.0,1801047600.0,1801479600.0,1801048500.0,100.0,1.10000000000000014216e+02,0,2.32217920951639689164e+00,2.32217920951639689164e+00,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(26,'survey_6_1_1',10,3,0,16000.0,5,1,5,1,0,2,2,4,1801047600.0,1801048500.0,1801480500.0,1801049400.0,100.0,1.10000000000000014216e+02,0,2.31376580009197629905e+00,2.31376580009197629905e+00,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(27,'survey_6_2_0',11,3,0,18000.0,5,1,5,1,0,1,1,4,1801047600.0,1801047600.0,1801479600.0,1801048500.0,100.0,1.10000000000000014216e+02,0,2.31256966076871,2.31256966076871,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(28,'survey_6_2_1',11,3,0,18000.0,5,1,5,1,0,2,2,4,1801047600.0,1801048500.0,1801480500.0,1801049400.0,100.0,1.10000000000000014216e+02,0,2.30280753572857888045e+00,2.30280753572857888045e+00,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(29,'keeper_7_0_0',12,4,0,19000.0,5,1,5,1,0,1,1,5,1801049400.0,1801049400.0,1801654200.0,1801049400.0,0.0,0.0,0,2.3148148148148148806e+00,2.3148148148148148806e+00,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(30,'keeper_8_0_0',13,4,0,20000.0,5,1,5,1,0,1,1,5,1801049400.0,1801999800.0,1802604600.0,1801999800.0,0.0,0.0,0,2.3148148148148148806e+00,2.3148148148148148806e+00,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(31,'open_9_0_0',14,5,0,21000.0,5,1,5,4,0,1,1,6,1801999800.0,1801999800.0,1802431800.0,1801999800.0,0.0,0.0,0,0.0,0.0,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(32,'open_9_0_1',14,5,0,21000.0,5,1,5,4,0,2,2,6,1801999800.0,1801999800.0,1802431800.0,1801999800.0,0.0,0.0,0,0.0,0.0,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(33,'open_9_1_0',15,5,0,23000.0,4,0,0,0,0,1,1,6,1801999800.0,1801999800.0,1802431800.0,NULL,0.0,0.0,0,0.0,0.0,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(34,'open_9_1_1',15,5,0,23000.0,4,0,0,0,0,2,2,6,1801999800.0,1801999800.0,1802431800.0,NULL,0.0,0.0,0,0.0,0.0,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(35,'open_9_0_2',14,5,1,21000.0,2,0,0,0,0,NULL,NULL,NULL,1801999800.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
+INSERT INTO "result" VALUES(36,'open_10_0_0',16,5,0,25000.0,2,0,0,0,0,NULL,NULL,NULL,1801999800.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
+INSERT INTO "result" VALUES(37,'open_10_0_1',16,5,0,25000.0,2,0,0,0,0,NULL,NULL,NULL,1801999800.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
+INSERT INTO "result" VALUES(38,'open_10_1_0',17,5,0,27000.0,2,0,0,0,0,NULL,NULL,NULL,1801999800.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
+INSERT INTO "result" VALUES(39,'open_10_1_1',17,5,0,27000.0,2,0,0,0,0,NULL,NULL,NULL,1801999800.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
 CREATE TABLE result_text (
     result_id INTEGER NOT NULL PRIMARY KEY,
     stderr BLOB,
@@ -672,10 +719,14 @@ INSERT INTO "result_text" VALUES(21,X'480DCB48CDC9C90700062C0215','{"client_mess
 INSERT INTO "result_text" VALUES(22,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
 INSERT INTO "result_text" VALUES(23,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
 INSERT INTO "result_text" VALUES(24,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
-INSERT INTO "result_text" VALUES(26,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
-INSERT INTO "result_text" VALUES(27,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
-INSERT INTO "result_text" VALUES(28,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
+INSERT INTO "result_text" VALUES(25,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
+INSERT INTO "result_text" VALUES(26,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
+INSERT INTO "result_text" VALUES(27,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
+INSERT INTO "result_text" VALUES(28,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
 INSERT INTO "result_text" VALUES(29,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
+INSERT INTO "result_text" VALUES(30,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
+INSERT INTO "result_text" VALUES(31,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
+INSERT INTO "result_text" VALUES(32,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
 CREATE TABLE server_process (
     process_key TEXT NOT NULL PRIMARY KEY,
     host TEXT DEFAULT '' NOT NULL,
@@ -687,7 +738,7 @@ CREATE TABLE server_process (
     ended INTEGER DEFAULT 0 NOT NULL,
     daemons TEXT DEFAULT '[]' NOT NULL
 ) STRICT;
-INSERT INTO "server_process" VALUES('1','alpha',1,'web','0.1.0',1801918800.0,1801918800.0,0,'[]');
+INSERT INTO "server_process" VALUES('1','alpha',1,'web','0.1.0',1801913400.0,1801913400.0,0,'[]');
 CREATE TABLE team (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     name TEXT DEFAULT '' NOT NULL,
@@ -702,7 +753,7 @@ CREATE TABLE team (
     expavg_credit REAL DEFAULT 0 NOT NULL,
     expavg_time REAL DEFAULT 0 NOT NULL
 , type INTEGER DEFAULT 1 NOT NULL, name_html TEXT DEFAULT '' NOT NULL) STRICT;
-INSERT INTO "team" VALUES(1,'Team','team',1,1801918800.0,'We.','','',1,2.3148148148148148806e+00,2.18232258648364096931e-01,1802005200.0,6,'<b>Team</b>');
+INSERT INTO "team" VALUES(1,'Team','team',1,1801913400.0,'We.','','',1,2.3148148148148148806e+00,2.18232258648364096931e-01,1801999800.0,6,'<b>Team</b>');
 CREATE TABLE team_message (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     team_id INTEGER DEFAULT 0 NOT NULL,
@@ -711,7 +762,7 @@ CREATE TABLE team_message (
     text TEXT DEFAULT '' NOT NULL,
     time REAL DEFAULT 0 NOT NULL
 ) STRICT;
-INSERT INTO "team_message" VALUES(1,1,1,'Welcome','All of you.',1801918800.0);
+INSERT INTO "team_message" VALUES(1,1,1,'Welcome','All of you.',1801913400.0);
 CREATE TABLE told_account (
     token_id INTEGER NOT NULL,
     account TEXT NOT NULL,
@@ -721,7 +772,7 @@ CREATE TABLE told_account (
     PRIMARY KEY (token_id, account),
     UNIQUE (token_id, user_id)
 ) STRICT;
-INSERT INTO "told_account" VALUES(1,'10a51ee9d6c18a3148fd2e679fd17d33',1,'1_836f96b82ea85e2a1a97f7e5e144772f',1801918800.0);
+INSERT INTO "told_account" VALUES(1,'a9ac2ee9f6120a5a0c8a8e5663c7390f',1,'1_38673fd1d5e8d2cc6289f4147ea485a4',1801913400.0);
 CREATE TABLE upload (
     name TEXT NOT NULL PRIMARY KEY,
     result_id INTEGER DEFAULT 0 NOT NULL,
@@ -736,12 +787,16 @@ INSERT INTO "upload" VALUES('search_1_1_0_0',3,70000,'bbe08e77a44b51de811b3d3027
 INSERT INTO "upload" VALUES('search_1_2_0_0',5,70000,'bbe08e77a44b51de811b3d30272b9916',0,NULL,1800007200.0);
 INSERT INTO "upload" VALUES('fragile_3_0_0_0',12,9,'05c6a03eb03934aaced5b6a346293664',0,X'1F8B2062726F6B656E',1800010800.0);
 INSERT INTO "upload" VALUES('fragile_3_0_2_0',14,7,'c254bf0486a136bb7bcd15ec36dea6b7',0,X'312E3520322E35',1800529200.0);
-INSERT INTO "upload" VALUES('survey_6_0_0_0',23,70000,'bbe08e77a44b51de811b3d30272b9916',0,NULL,1801051200.0);
-INSERT INTO "upload" VALUES('survey_6_0_1_0',24,70000,'bbe08e77a44b51de811b3d30272b9916',0,NULL,1801054800.0);
-INSERT INTO "upload" VALUES('keeper_7_0_0_0',26,6,'a363b8d13575101a0226e8d0d054f2e7',0,X'616E73776572',1801054800.0);
-INSERT INTO "upload" VALUES('keeper_8_0_0_0',27,3,'f97c5d29941bfb1b2fdab0874906ab82',0,X'6F6E65',1802005200.0);
-INSERT INTO "upload" VALUES('open_9_0_0_0',28,3,'f97c5d29941bfb1b2fdab0874906ab82',0,X'6F6E65',1802005200.0);
-INSERT INTO "upload" VALUES('open_9_0_1_0',29,5,'795f3202b17cb6bc3d4b771d8c6c9eaf',0,X'6F74686572',1802005200.0);
+INSERT INTO "upload" VALUES('survey_6_0_0_0',23,70000,'bbe08e77a44b51de811b3d30272b9916',0,NULL,1801048500.0);
+INSERT INTO "upload" VALUES('survey_6_1_0_0',25,70000,'bbe08e77a44b51de811b3d30272b9916',0,NULL,1801048500.0);
+INSERT INTO "upload" VALUES('survey_6_2_0_0',27,70000,'bbe08e77a44b51de811b3d30272b9916',0,NULL,1801048500.0);
+INSERT INTO "upload" VALUES('survey_6_0_1_0',24,70000,'bbe08e77a44b51de811b3d30272b9916',0,NULL,1801049400.0);
+INSERT INTO "upload" VALUES('survey_6_1_1_0',26,70000,'bbe08e77a44b51de811b3d30272b9916',0,NULL,1801049400.0);
+INSERT INTO "upload" VALUES('survey_6_2_1_0',28,70000,'bbe08e77a44b51de811b3d30272b9916',0,NULL,1801049400.0);
+INSERT INTO "upload" VALUES('keeper_7_0_0_0',29,6,'a363b8d13575101a0226e8d0d054f2e7',0,X'616E73776572',1801049400.0);
+INSERT INTO "upload" VALUES('keeper_8_0_0_0',30,3,'f97c5d29941bfb1b2fdab0874906ab82',0,X'6F6E65',1801999800.0);
+INSERT INTO "upload" VALUES('open_9_0_0_0',31,3,'f97c5d29941bfb1b2fdab0874906ab82',0,X'6F6E65',1801999800.0);
+INSERT INTO "upload" VALUES('open_9_0_1_0',32,5,'795f3202b17cb6bc3d4b771d8c6c9eaf',0,X'6F74686572',1801999800.0);
 CREATE TABLE user_account (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     name TEXT DEFAULT '' NOT NULL,
@@ -774,9 +829,9 @@ CREATE TABLE user_account (
     email_verified_time REAL,
     team_messages INTEGER DEFAULT 1 NOT NULL
 ) STRICT;
-INSERT INTO "user_account" VALUES(1,'Ada','ada@example.org','cbf986b992368d3f68f8c54f864e9dd0','1_836f96b82ea85e2a1a97f7e5e144772f','$argon2id$v=19$m=65536,t=3,p=4$0gUkKIJIyJEoD+yiyKTpEQ$1nyBjvuTV+ae23keTIYbVcQ+hraYuZ6+uXZCJf/MZao','b3466b8d5867ebdc5e05493c83c6cbd9',1800000000.0,1,'','','','',0.0,'',1,'','',1,'','',0,0,NULL,NULL,9.35689696106363,3.74941597518947844491e-01,1802005200.0,1801918800.0,1);
-INSERT INTO "user_account" VALUES(2,'Bob','bob@example.org','e7dd8d3ed7064df9ee20b41c0bf2aa51','2_dfeda37401efe15153dd21aef104528e','$argon2id$v=19$m=65536,t=3,p=4$UW9bQrR2lnbSKjR+nAAcwA$wwX1LqlTbJw0ZMB9CbOJTwZd64+Mt6ftDE0J+nB/sDw','6d7fc7e3324799379b070173bc1e1346',1800000000.0,1,'','','','',0.0,'',1,'','',1,'','',0,0,NULL,NULL,1.80199430199430232768e+00,1.8034842665068065437e-02,1802005200.0,NULL,1);
-INSERT INTO "user_account" VALUES(3,'Carol','carol@example.org','a4262689e38f05cfd5268ed3a618f927','3_9c115b8120da610b578affe387ec333c','$argon2id$v=19$m=65536,t=3,p=4$7QcFxKVqfVa74rFK1ADYSQ$PtW32tIPqXl/dQgCEzlOEcE5ck0Yy9dvZNyqCt/96t8','052253188aa1f99d9d2b3fdbcce210d9',1800000000.0,NULL,'','','','',0.0,'',1,'','',1,'','',0,1,1802005200.0,NULL,3.37577160493827221898e+00,5.53735234679496174381e-02,1802005200.0,NULL,1);
+INSERT INTO "user_account" VALUES(1,'Ada','ada@example.org','43f8545a349126793b8e987ce29f758b','1_38673fd1d5e8d2cc6289f4147ea485a4','$argon2id$v=19$m=65536,t=3,p=4$OhrN8X6KZw7hgEMFK2NELg$VRg+7zLN5MuCSqr+R1/JgWUYEfX/k/CDErRi3+Cb92c','9d3e80e689cf6a1013b7d5fee3885da9',1800000000.0,1,'','','','',0.0,'',1,'','',1,'','',0,0,NULL,NULL,1.39867622316173800811e+01,5.29865698139954321987e-01,1801999800.0,1801913400.0,1);
+INSERT INTO "user_account" VALUES(2,'Bob','bob@example.org','078d782bac41eb452f790a01ff198211','2_b604cea0f6c358111959009f4e999506','$argon2id$v=19$m=65536,t=3,p=4$ooMJlpwqgu8+ag8lx62u0g$x/0MdulhY44b7Vh/O04+PBS1olmtQ4QK4U8yeE+NK68','d2ba340d45904b8fa19f5d5026cbe74b',1800000000.0,1,'','','','',0.0,'',1,'','',1,'','',0,0,NULL,NULL,6.41788894430591660977e+00,1.39861386356051581314e-01,1801999800.0,NULL,1);
+INSERT INTO "user_account" VALUES(3,'Carol','carol@example.org','5095778a6a4d2200236dac0d82e956bd','3_8c89e6afd693196cca3e246dc3a2cc6c','$argon2id$v=19$m=65536,t=3,p=4$LKObfDtNDmKlqL1Ajno8ZQ$uyipsAcngre8TQYCu6g1azcIGKXwgQIbjBGWKtonynk','9e1b2d051537fdf7c6123686e61cf6f1',1800000000.0,NULL,'','','','',0.0,'',1,'','',1,'','',0,1,1801999800.0,NULL,3.37577160493827221898e+00,5.57172825447355274386e-02,1801999800.0,NULL,1);
 CREATE TABLE workunit (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     name TEXT DEFAULT '' NOT NULL UNIQUE,
@@ -824,17 +879,19 @@ INSERT INTO "workunit" VALUES(1,'search_1_0',1,1,'',1800000000.0,0,'','[]','[{"o
 INSERT INTO "workunit" VALUES(2,'search_1_1',1,1,'',1800000000.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,3,9.00997150997151163842e-01,0.0,NULL,0,2,2,0,NULL,NULL,NULL,NULL,-1,4000.0,1,1800007200.0,0,0.0,'');
 INSERT INTO "workunit" VALUES(3,'search_1_2',1,1,'',1800000000.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,5,9.00997150997151163842e-01,0.0,NULL,0,2,2,0,NULL,NULL,NULL,NULL,-1,6000.0,2,1800007200.0,0,0.0,'');
 INSERT INTO "workunit" VALUES(4,'fragile_2_0',2,2,'',1800010800.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,NULL,0.0,0.0,NULL,2,2,2,0,NULL,NULL,NULL,NULL,-1,8000.0,1,1800010800.0,0,0.0,'');
-INSERT INTO "workunit" VALUES(5,'fragile_3_0',2,3,'',1800010800.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,NULL,0.0,0.0,1802437200.0,0,0,0,0,NULL,NULL,NULL,NULL,-1,10000.0,NULL,NULL,0,0.0,'');
+INSERT INTO "workunit" VALUES(5,'fragile_3_0',2,3,'',1800010800.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,NULL,0.0,0.0,1802431800.0,0,0,0,0,NULL,NULL,NULL,NULL,-1,10000.0,NULL,NULL,0,0.0,'');
 INSERT INTO "workunit" VALUES(6,'fragile_4_0',2,4,'',1800529200.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,NULL,0.0,0.0,NULL,16,2,2,0,NULL,NULL,NULL,NULL,-1,12000.0,1,1800529200.0,0,0.0,'');
 INSERT INTO "workunit" VALUES(7,'fragile_4_1',2,4,'',1800529200.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,NULL,0.0,0.0,NULL,16,2,2,0,NULL,NULL,NULL,NULL,-1,14000.0,2,1800529200.0,0,0.0,'');
 INSERT INTO "workunit" VALUES(8,'search_5_0',1,5,'',1800529200.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,21,2.3148148148148148806e+00,0.0,NULL,0,2,2,0,NULL,NULL,NULL,NULL,-1,12000.0,1,1801047600.0,0,0.0,'');
-INSERT INTO "workunit" VALUES(9,'survey_6_0',3,6,'',1801047600.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,3,3,2,11,7,0,NULL,0.0,0.0,1802437200.0,0,0,0,0,NULL,NULL,NULL,NULL,-1,14000.0,NULL,NULL,0,0.0,'');
-INSERT INTO "workunit" VALUES(10,'keeper_7_0',4,7,'',1801054800.0,0,'','[{"name":"kept_2c78e7216b85903d179400aafe201993","open_name":"in","nbytes":5000,"md5":"a633e020972199bb8a244dc1c656a1fe","gzipped_nbytes":null,"sticky":true,"copy_file":true,"given_name":""}]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,864000000000000.0,500000000.0,1000000000.0,0.0,604800.0,1,1,3,10,6,0,26,2.3148148148148148806e+00,0.0,NULL,0,2,2,0,NULL,NULL,NULL,NULL,-1,15000.0,1,1801054800.0,0,0.0,'');
-INSERT INTO "workunit" VALUES(11,'keeper_8_0',4,8,'',1801054800.0,0,'','[{"name":"kept_2c78e7216b85903d179400aafe201993","open_name":"in","nbytes":5000,"md5":"a633e020972199bb8a244dc1c656a1fe","gzipped_nbytes":null,"sticky":true,"copy_file":true,"given_name":""}]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,864000000000000.0,500000000.0,1000000000.0,0.0,604800.0,1,1,3,10,6,0,27,2.3148148148148148806e+00,0.0,NULL,0,2,2,0,NULL,NULL,NULL,NULL,-1,16000.0,1,1802005200.0,0,0.0,'');
-INSERT INTO "workunit" VALUES(12,'open_9_0',5,9,'',1802005200.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,3,2,10,6,0,NULL,0.0,0.0,1802437200.0,0,0,0,0,NULL,NULL,NULL,NULL,-1,17000.0,NULL,NULL,0,0.0,'');
-INSERT INTO "workunit" VALUES(13,'open_9_1',5,9,'',1802005200.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,NULL,0.0,0.0,1802437200.0,0,0,0,0,NULL,NULL,NULL,NULL,-1,19000.0,NULL,NULL,0,0.0,'');
-INSERT INTO "workunit" VALUES(14,'open_10_0',5,10,'',1802005200.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,NULL,0.0,0.0,1802437200.0,0,0,0,0,NULL,NULL,NULL,NULL,-1,21000.0,NULL,NULL,0,0.0,'');
-INSERT INTO "workunit" VALUES(15,'open_10_1',5,10,'',1802005200.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,NULL,0.0,0.0,1802437200.0,0,0,0,0,NULL,NULL,NULL,NULL,-1,23000.0,NULL,NULL,0,0.0,'');
+INSERT INTO "workunit" VALUES(9,'survey_6_0',3,6,'',1801047600.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,23,2.31241201005368779419e+00,0.0,1802086200.0,0,2,0,0,NULL,NULL,NULL,NULL,-1,14000.0,1,1801049400.0,0,0.0,'');
+INSERT INTO "workunit" VALUES(10,'survey_6_1',3,6,'',1801047600.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,25,2.32217920951639689164e+00,0.0,1802086200.0,0,2,0,0,NULL,NULL,NULL,NULL,-1,16000.0,2,1801049400.0,0,0.0,'');
+INSERT INTO "workunit" VALUES(11,'survey_6_2',3,6,'',1801047600.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,27,2.31256966076871,0.0,1802086200.0,0,2,0,0,NULL,NULL,NULL,NULL,-1,18000.0,3,1801049400.0,0,0.0,'');
+INSERT INTO "workunit" VALUES(12,'keeper_7_0',4,7,'',1801049400.0,0,'','[{"name":"kept_2c78e7216b85903d179400aafe201993","open_name":"in","nbytes":5000,"md5":"a633e020972199bb8a244dc1c656a1fe","gzipped_nbytes":null,"sticky":true,"copy_file":true,"given_name":""}]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,864000000000000.0,500000000.0,1000000000.0,0.0,604800.0,1,1,3,10,6,0,29,2.3148148148148148806e+00,0.0,NULL,0,2,2,0,NULL,NULL,NULL,NULL,-1,19000.0,1,1801049400.0,0,0.0,'');
+INSERT INTO "workunit" VALUES(13,'keeper_8_0',4,8,'',1801049400.0,0,'','[{"name":"kept_2c78e7216b85903d179400aafe201993","open_name":"in","nbytes":5000,"md5":"a633e020972199bb8a244dc1c656a1fe","gzipped_nbytes":null,"sticky":true,"copy_file":true,"given_name":""}]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,864000000000000.0,500000000.0,1000000000.0,0.0,604800.0,1,1,3,10,6,0,30,2.3148148148148148806e+00,0.0,NULL,0,2,2,0,NULL,NULL,NULL,NULL,-1,20000.0,1,1801999800.0,0,0.0,'');
+INSERT INTO "workunit" VALUES(14,'open_9_0',5,9,'',1801999800.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,3,2,10,6,0,NULL,0.0,0.0,1802431800.0,0,0,0,0,NULL,NULL,NULL,NULL,-1,21000.0,NULL,NULL,0,0.0,'');
+INSERT INTO "workunit" VALUES(15,'open_9_1',5,9,'',1801999800.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,NULL,0.0,0.0,1802431800.0,0,0,0,0,NULL,NULL,NULL,NULL,-1,23000.0,NULL,NULL,0,0.0,'');
+INSERT INTO "workunit" VALUES(16,'open_10_0',5,10,'',1801999800.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,NULL,0.0,0.0,1802431800.0,0,0,0,0,NULL,NULL,NULL,NULL,-1,25000.0,NULL,NULL,0,0.0,'');
+INSERT INTO "workunit" VALUES(17,'open_10_1',5,10,'',1801999800.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,NULL,0.0,0.0,1802431800.0,0,0,0,0,NULL,NULL,NULL,NULL,-1,27000.0,NULL,NULL,0,0.0,'');
 CREATE INDEX api_reply_expired ON api_reply (expire_time);
 CREATE INDEX app_credit_by_owner ON app_credit (owner, owner_id);
 CREATE INDEX app_credit_by_recent ON app_credit (owner, app_id, expavg_credit);
@@ -898,13 +955,13 @@ INSERT INTO "sqlite_sequence" VALUES('host',4);
 INSERT INTO "sqlite_sequence" VALUES('app',5);
 INSERT INTO "sqlite_sequence" VALUES('app_version',6);
 INSERT INTO "sqlite_sequence" VALUES('batch',10);
-INSERT INTO "sqlite_sequence" VALUES('workunit',15);
-INSERT INTO "sqlite_sequence" VALUES('result',36);
+INSERT INTO "sqlite_sequence" VALUES('workunit',17);
+INSERT INTO "sqlite_sequence" VALUES('result',39);
 INSERT INTO "sqlite_sequence" VALUES('msg_from_host',1);
-INSERT INTO "sqlite_sequence" VALUES('credit_entry',12);
+INSERT INTO "sqlite_sequence" VALUES('credit_entry',22);
 INSERT INTO "sqlite_sequence" VALUES('audit_entry',2);
 INSERT INTO "sqlite_sequence" VALUES('credit_inheritance',3);
-INSERT INTO "sqlite_sequence" VALUES('contribution_entry',13);
+INSERT INTO "sqlite_sequence" VALUES('contribution_entry',20);
 INSERT INTO "sqlite_sequence" VALUES('team',1);
 INSERT INTO "sqlite_sequence" VALUES('team_message',1);
 INSERT INTO "sqlite_sequence" VALUES('news',1);
