@@ -81,7 +81,12 @@ class LedgerWatcher(Watcher):
             self._step(book, event, {one.host: one.result_id for one in valid})
         for row, result in enumerate(results, first):
             if result.outcome == ERROR and valid:
-                self._refused(book, work, _key(result), valid, row)
+                key = _key(result)
+                replicated = (
+                    self.quorum > 1 or book.hosts.get(key, NEW_HOST).trusted <= self.rules.check_scale
+                )
+                refused = JobRefused(job=work, host=key, reports=valid, replicated=replicated)
+                self._step(book, refused, {key: row})
             elif result.outcome == INVALID:
                 same = sum(one.outcome != ERROR and one.answer == result.answer for one in results)
                 if self.quorum == 1 or same > 1:
@@ -104,13 +109,6 @@ class LedgerWatcher(Watcher):
         if before != key and key not in hosts and before in hosts:
             self.books[job.app].apply(VersionMet(host=key, before=before))
         self.latest[job.app, key[0]] = key
-
-    def _refused(
-        self, book: LedgerBook, work: Job, key: HostKey, valid: tuple[Report, ...], row: int
-    ) -> None:
-        replicated = self.quorum > 1 or book.hosts.get(key, NEW_HOST).trusted <= self.rules.check_scale
-        event = JobRefused(job=work, host=key, reports=valid, replicated=replicated)
-        self._step(book, event, {key: row})
 
     def _step(self, book: LedgerBook, event: Event, rows: dict[HostKey, int] | None = None) -> None:
         """Apply an event; ``rows``: those of the computers that it may correct."""

@@ -55,9 +55,8 @@ def step(state: LedgerState, event: Event, rules: LedgerRules) -> Outcome:
     draft = Draft(state, rules, state.app)
     match event:
         case Begun():
-            if event.unit > 0.0:
-                draft.app = changed(state.app, unit=event.unit, constant=0.0)
-            return Outcome(state=draft.changed())
+            app = changed(state.app, unit=event.unit, constant=0.0) if event.unit > 0.0 else state.app
+            return Outcome(state=LedgerState(app=app))
         case Left():
             return _left(draft)
         case VersionMet():

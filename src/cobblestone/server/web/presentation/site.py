@@ -135,13 +135,9 @@ class ProjectSite(pages.Site[User, "ProjectVisit"]):
         """Return the credit of an owner that exists since ``created`` (Unix seconds): chart, ranks, badges."""
         now = self.ctx.clock()
         days = await self.histories.of(owner, created=created, n_days=DAYS_NEEDED)
+        plot, shown = credit_plot(days, now=now), self.ctx.settings.credit.show_provisional
         return await self.ctx.store.aread(
-            partial(
-                read_standing,
-                owner=owner,
-                plot=credit_plot(days, now=now),
-                show_provisional=self.ctx.settings.credit.show_provisional,
-            )
+            partial(read_standing, owner=owner, plot=plot, show_provisional=shown)
         )
 
     def _task_status(self, result: Result) -> wording.Status:
