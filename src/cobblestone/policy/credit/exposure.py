@@ -19,7 +19,7 @@ _INFLATES = "someone who reports ten times the run time"
 _COUNTS = "someone who reports ten times the operations"
 _FAILED = "someone who reports ten times the run time and a failed benchmark"
 _AGREE = "two accounts that meet in many jobs and report ten times the operations"
-_RING = "a tenth of the computers that report and answer alike"
+_RAMP = "someone who reports short run times first and long ones later"
 _PAIR = "two accounts that meet in many jobs and report long run times"
 
 WORST: Mapping[str, tuple[tuple[float, str], tuple[float, str]]] = {
@@ -29,8 +29,8 @@ WORST: Mapping[str, tuple[tuple[float, str], tuple[float, str]]] = {
     "counted:minimum": ((6.7, _AGREE), (9.5, _COUNTS)),
     "creditnew-deployed": ((3.4, _PAIR), (12.0, _FAILED)),
     "creditnew-designed": ((5.5, _RENEWS), (8.3, _INFLATES)),
-    "ledger": ((1.12, _RING), (1.12, _RENEWS)),
-    "ledger-early-exits": ((1.12, _RING), (1.12, _RENEWS)),
+    "ledger": ((1.12, _PAIR), (1.04, _RAMP)),
+    "ledger-early-exits": ((1.12, _PAIR), (1.13, _INFLATES)),
     "runtime": ((7.3, _PAIR), (13.0, _FAILED)),
     "steady": ((1.25, _PICKS), (1.28, _PICKS)),
     "steady-measured": ((1.7, _PAIR), (1.28, _PICKS)),
@@ -69,8 +69,8 @@ def _answers(app: App) -> str:
         return "Answers: at most 4.1 % wrong ones of a computer are taken (spot checks)."
     if app.credit_system in LEDGER_RULES and app.rules.min_quorum < 2:
         return (
-            "Answers: another person's computer checks one in ten of a new computer's results and more, at least one in fifty of"
-            " others; a wrong one costs the credit since the last check."
+            "Answers: another person's computer checks the first ten results of a computer, and later at least one in fifty;"
+            " a wrong one costs the credit since the last check."
         )
     if app.rules.min_quorum > 1:
         return f"Answers: a wrong one needs {app.rules.min_quorum} computers of different people that agree on it."

@@ -18,7 +18,8 @@ LEDGER_RULES: Mapping[str, LedgerRules] = {
 
 @dataclass(frozen=True, slots=True)
 class LedgerSystem(LearnsRunTimes):
-    """The estimate of a job, corrected by what other computers report; provisional until the computer passes a check."""
+    """The estimate of a job, corrected by what other computers report; provisional until the computer passes a check; early
+    exits: for jobs that may end long before their estimate."""
 
     name: str
 

@@ -272,7 +272,7 @@ class _Recomputation:
 
     def _check_amounts(self, group: list[LedgerLine]) -> None:
         first = group[0]
-        if first.kind in (*ledger.CORRECTIONS, ledger.SETTLEMENT):
+        if first.kind in ledger.CORRECTIONS:
             self._audit.corrections += 1
         if first.kind not in (*ledger.GRANTS, ledger.TRICKLE):
             return

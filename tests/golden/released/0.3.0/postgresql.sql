@@ -775,7 +775,7 @@ INSERT INTO public.alembic_version VALUES
 INSERT INTO public.api_reply VALUES
 	('key', 'digest', '{}', 1802518200);
 INSERT INTO public.api_token VALUES
-	(1, 'manager', '09c6ac9d8bee633ae3e24f2d55691bc6fceaac91c3eed88c060580a0c38f5467', NULL, 'accounting', 1, 1801913400, NULL, NULL, NULL);
+	(1, 'manager', '41f661275c8b54e0b93105387179b52ae68e750c3da0e076572e8e2684f3546c', NULL, 'accounting', 1, 1801913400, NULL, NULL, NULL);
 INSERT INTO public.app VALUES
 	(1, 'search', '', 0, 0, '{"kind":"bitwise","options":{}}', '', 'creditnew-deployed', 0, 0, 1, 0, '', 1, 1, 0, 0, 0, 0, '{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":100000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":432000.0}', '{"min_quorum":2,"target_nresults":2,"max_error_results":2,"max_total_results":10,"max_success_results":6}', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', '{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}', '{"command":[],"stdout":"","command_line":"","inputs":[]}', 1800000000, 0),
 	(2, 'fragile', '', 0, 0, '{"kind":"numeric","options":{}}', '', 'benchmark', 0, 0, 0, 0, '', 1, 1, 0, 0, 0, 0, '{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":100000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":432000.0}', '{"min_quorum":2,"target_nresults":2,"max_error_results":2,"max_total_results":10,"max_success_results":6}', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', '{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}', '{"command":[],"stdout":"","command_line":"","inputs":[]}', 1800010800, 0),
@@ -814,12 +814,12 @@ INSERT INTO public.app_host_day VALUES
 	(3, 2, 20845),
 	(4, 1, 20845);
 INSERT INTO public.app_version VALUES
-	(1, 1, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"1a2228da0987c2e6e3afc8d68609f5478eb397b429bebbcf16538681641477fa\n68c7ee2202a7afa1df32d687fecdffb5507c749778b86efbbd693ee206764030\n9a7076f91fb153fb793ffb4df74a70d92d2a599b9d165c2942efac1922ebe0a3\n2ce8c264ee8ed7bdfd205e93ff28c5ea24ab5782d20277db1a4ed9e58491206b\n.\n","gzipped_nbytes":null}]', 0, 0, 1800000000, 1, '{}', 6, 0.40333333333333343, 0.006722222222222226, 0.04033333333333335, 0, 5.275403608736943, 0.05324796818353283, 1801999800),
-	(2, 2, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"fragile_21f2c793b2dd479f6021e21d2bb202be.sh","open_name":"fragile.sh","nbytes":20,"md5":"d94ddbbb297e9aad4eb3f74d0368bae9","executable":false,"main_program":true,"copy_file":false,"signature":"484100be12c602459d387f40ecc526e9a4c7622cd17f79560b7bb4cb8e03bf1d\n5d7b1ce2820ca5cf392cbe5f60ba8994a2b412983e7e989e4304410e2a1c3886\n77a0387b39f8856e64c321841caca0919320ae5a746449bdfaf26e268140b849\nf2e20bba2f5d4f1bc1bfeb8baaa30305d4f343f627761f90edb164346bbbf694\n.\n","gzipped_nbytes":null}]', 0, 0, 1800010800, 1, '{}', 0, 0, 0, 0, 0, 0, 0, 1800010800),
-	(3, 1, 'any', 101, '', 0, 0, '7.20.5', '', '[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"1a2228da0987c2e6e3afc8d68609f5478eb397b429bebbcf16538681641477fa\n68c7ee2202a7afa1df32d687fecdffb5507c749778b86efbbd693ee206764030\n9a7076f91fb153fb793ffb4df74a70d92d2a599b9d165c2942efac1922ebe0a3\n2ce8c264ee8ed7bdfd205e93ff28c5ea24ab5782d20277db1a4ed9e58491206b\n.\n","gzipped_nbytes":null}]', 0, 0, 1800529200, 1, '{}', 0, 0, 0, 0, 0, 4.62962962962963, 0.13499683530953124, 1801999800),
-	(4, 3, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"survey_d23bddda43e2ad10a8081b30db701dac.sh","open_name":"survey.sh","nbytes":19,"md5":"fb061c4309eaa50c99a55f65f6659d26","executable":false,"main_program":true,"copy_file":false,"signature":"04120a05d5d05a4702baf220f2250191ac9c9c399201b0c4ec4fa975a1dda5ea\n07083d7ccf4ff843f0c6589526d2423cdb7373283d77fd08d3277cf0f815020d\n491009c3b9d7219daf97c7cb9d91fb7bda90dfdf300dddea1ee3714472b1e1d5\n239d31fc2897eb94d106abd598642cf09cb27914bce6758f438c134976ca9833\n.\n","gzipped_nbytes":null}]', 0, 0, 1801047600, 1, '{}', 6, 0.38500000000000006, 0.0030249999999999995, 0.018149999999999996, 0, 9.24575991286537, 0.3079717791426081, 1801999800),
-	(5, 4, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","open_name":"keeper.sh","nbytes":19,"md5":"509930986cefdfa6af9c974479f067e3","executable":false,"main_program":true,"copy_file":false,"signature":"3de63236028d9d8813f8868a0af9c7fc17d97099cdf70e9517eb24173af39df2\n9c23465279a988f4e066f26ee366f67343628d0a2bc9eb6e24b65604dca7feba\nccb2f47f825a08ffa7d9d7f95cb0bf320306e225bd6a7a7043941d961a138cef\n42d61a0a471bffe29ff4209026e6ffe9d0044f8a159805d456b6243828e160d4\n.\n","gzipped_nbytes":null}]', 0, 0, 1801049400, 1, '{}', 0, 0, 0, 0, 0, 4.62962962962963, 0.3063405792061827, 1801999800),
-	(6, 5, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"open_63b23a5920ed4fb2485119e1484c6213.sh","open_name":"open.sh","nbytes":17,"md5":"3c36cfadc83976efdc7469530e4a6937","executable":false,"main_program":true,"copy_file":false,"signature":"cc14dd30264ee3cb57e870d0484a167e062d41ec85f8d099e55449ddf0e459a0\n2ab9401ffa4e004868ceb1a6aa76c5a411fe8defb5c351461761be7cc7e4d595\nc8f140f0a9bf8f31978d796027e2dcf7e7c741c8e07d79a79f261226b3ef9f85\n190665989037eabc15f9356d6c82740ff0560da15d31592943f882755ff26743\n.\n","gzipped_nbytes":null}]', 0, 0, 1801999800, 1, '{}', 0, 0, 0, 0, 0, 0, 0, 1801999800);
+	(1, 1, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"296f830f5bfed6285d322acc460c0d5aca6d9cdb2bd6bb074222aaa540d8e5f8\n42ebe390d36bacc241610f74599825aa3a0a49f6aff1f5b1f50cc685bc88edd5\n479629f55b8a7fb984351b42a60d4f38a04e4d6775dcc152f1a7aea1bf1e056b\n1bf8a034ebde82d755e0ffdd3c7eea2b4eac34cdec73a3380cf058e02a75ad3d\n.\n","gzipped_nbytes":null}]', 0, 0, 1800000000, 1, '{}', 6, 0.40333333333333343, 0.006722222222222226, 0.04033333333333335, 0, 5.275403608736943, 0.05324796818353283, 1801999800),
+	(2, 2, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"fragile_21f2c793b2dd479f6021e21d2bb202be.sh","open_name":"fragile.sh","nbytes":20,"md5":"d94ddbbb297e9aad4eb3f74d0368bae9","executable":false,"main_program":true,"copy_file":false,"signature":"6a7ed0a487d1b300aa136f4d734899e4398f8a65e26f7737579a900e4dc2b726\n199e19f0a127bdb6635fe9774dd96af7844cb5babde8cbce600fe5fe553a5a84\n2e8199a7024011b42c109bb702b42c22937230911793825c13e9b276c83ac5b3\n891744639b75f84d7f93e58bc07ed368c21a570568811d8dc259cc77a873c138\n.\n","gzipped_nbytes":null}]', 0, 0, 1800010800, 1, '{}', 0, 0, 0, 0, 0, 0, 0, 1800010800),
+	(3, 1, 'any', 101, '', 0, 0, '7.20.5', '', '[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"296f830f5bfed6285d322acc460c0d5aca6d9cdb2bd6bb074222aaa540d8e5f8\n42ebe390d36bacc241610f74599825aa3a0a49f6aff1f5b1f50cc685bc88edd5\n479629f55b8a7fb984351b42a60d4f38a04e4d6775dcc152f1a7aea1bf1e056b\n1bf8a034ebde82d755e0ffdd3c7eea2b4eac34cdec73a3380cf058e02a75ad3d\n.\n","gzipped_nbytes":null}]', 0, 0, 1800529200, 1, '{}', 0, 0, 0, 0, 0, 4.62962962962963, 0.13499683530953124, 1801999800),
+	(4, 3, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"survey_d23bddda43e2ad10a8081b30db701dac.sh","open_name":"survey.sh","nbytes":19,"md5":"fb061c4309eaa50c99a55f65f6659d26","executable":false,"main_program":true,"copy_file":false,"signature":"16696c57579b9514388673535122e649e2ed6f6e42052de78a378530a735a42f\naaad487df26c8a23ae58ccefb2708a5a135226753242b050d076497c2fefb844\nadf6377f7bd8bf19793942b34f6ad4cc25793beecb12582fc51bcdcb2502053e\nc7a89d1b53556757368b6b0c77ff0aab389ef7d8a5cf915af2709fa7cd0f6d20\n.\n","gzipped_nbytes":null}]', 0, 0, 1801047600, 1, '{}', 6, 0.38500000000000006, 0.0030249999999999995, 0.018149999999999996, 0, 9.24575991286537, 0.3079717791426081, 1801999800),
+	(5, 4, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","open_name":"keeper.sh","nbytes":19,"md5":"509930986cefdfa6af9c974479f067e3","executable":false,"main_program":true,"copy_file":false,"signature":"22bf62662455db7c20dc6dae3b3f5db42b51d807b92cb6a373e974c7c71db64e\nf57f1556408fda4e97d4b62e47d47e92ac4ad7731b9298781156d1c4239f1a34\nc1f699113ad87b0751fdb5d98b67c4f9cb0ec7a33974e1d62f5eceeb7dbff374\n99653e20e07094887b7c0dfa42df864e0e6425584f806ae787b2791264c0c664\n.\n","gzipped_nbytes":null}]', 0, 0, 1801049400, 1, '{}', 0, 0, 0, 0, 0, 4.62962962962963, 0.3063405792061827, 1801999800),
+	(6, 5, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"open_63b23a5920ed4fb2485119e1484c6213.sh","open_name":"open.sh","nbytes":17,"md5":"3c36cfadc83976efdc7469530e4a6937","executable":false,"main_program":true,"copy_file":false,"signature":"14f0b7a2547ec4ca6db2e85d1b3db74a5a5e2cbb04bc32d24e4dab0cc4778bb9\nb4519a5a9918babf7342c9fe7ceecf3ef8ac40fc6bab4081658a7bff775225f7\n9fc2de85d67c1374c1b8d04f77041a153fd1e875783b9fff4056d75bdd407692\n37d7d5ca0a5d28a6f327f6415da958d767ed3d0caec528982a3e50dce5257818\n.\n","gzipped_nbytes":null}]', 0, 0, 1801999800, 1, '{}', 0, 0, 0, 0, 0, 0, 0, 1801999800);
 INSERT INTO public.audit_entry VALUES
 	(1, 1800529200, 'operator', 'test', 'cancel batch', 'batch 4', '{"state":"IN_PROGRESS"}', '{"state":"ABORTED"}'),
 	(2, 1801913400, 'operator', 'test', 'changed', 'app search', 'null', 'null');
@@ -853,10 +853,10 @@ INSERT INTO public.batch VALUES
 	(10, 'batch', 5, NULL, NULL, 1, 1801999800, NULL, 2, 0, 0, 0, 1, 27000, 0, 0);
 INSERT INTO public.code_sign_key VALUES
 	(1, '1024
-efd6c99f953b03f7c5d6563ebac9b969609c5372476ebcb8576f78df52b613ce
-28b1a851fc5e8b55fbc9003bb77a13a09cbb9b829d45bf3b918cf910d5137cf3
-cde5ec9279fe762d0d37956d6157427a69b0dc4e07630665b99b77ea6b49cfa8
-83474e545da2e5d8bd7ca800e248a5be0d4f5e7a3af17692f17241b4d3e92813
+9194310280694529281152813e7f1c510ddcfb3466afc732c4420c29570805a3
+e03365e1550a44617d63d56a7d57cabd50ab3cddc1d15ca2a095b537b079388e
+ed7db92fc570eeddd39918b585aa2f017e19626c795d202ccdaee152ab43bac8
+4708f3465439e3c89269aa7677e88faa574ab9db7425fc58da6f0666515fa727
 0000000000000000000000000000000000000000000000000000000000000000
 0000000000000000000000000000000000000000000000000000000000000000
 0000000000000000000000000000000000000000000000000000000000000000
@@ -865,8 +865,8 @@ cde5ec9279fe762d0d37956d6157427a69b0dc4e07630665b99b77ea6b49cfa8
 INSERT INTO public.consent VALUES
 	(1, 1, 'statistics', 1, 1801913400, 'page');
 INSERT INTO public.contribution VALUES
-	('host', 1, 'storage', 37500, 4166.666666666667, 1801740600),
-	('user', 1, 'storage', 37500, 4166.666666666667, 1801740600),
+	('host', 1, 'storage', 35000, 4124.3694677889835, 1801697400),
+	('user', 1, 'storage', 35000, 4124.3694677889835, 1801697400),
 	('host', 1, 'received', 5057, 567.1396775362633, 1801049400),
 	('host', 1, 'sent', 420006, 276532.2892798756, 1801049400),
 	('host', 2, 'received', 38, 70.15314907478258, 1801049400),
@@ -879,25 +879,28 @@ INSERT INTO public.contribution VALUES
 	('user', 3, 'received', 19, 456, 1800010800);
 INSERT INTO public.contribution_entry VALUES
 	(1, 1801135800, 'storage', 1, 1, 2500, 1801071000, '{"until":1801114200.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(2, 1801395000, 'storage', 1, 1, 15000, 1801114200, '{"until":1801373400.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(3, 1801546200, 'storage', 1, 1, 8750, 1801373400, '{"until":1801524600.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(4, 1801740600, 'storage', 1, 1, 11250, 1801524600, '{"until":1801719000.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(5, 1800007200, 'sent', 1, 1, 70000, 1800000000, '{"result":3}'),
-	(6, 1800007200, 'received', 1, 1, 19, 1800000000, '{"result":3,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
-	(7, 1800007200, 'received', 2, 2, 19, 1800000000, '{"result":4,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
-	(8, 1800007200, 'sent', 1, 1, 70000, 1800000000, '{"result":5}'),
-	(9, 1800010800, 'sent', 1, 1, 70000, 1800000000, '{"result":1}'),
-	(10, 1800010800, 'received', 3, 3, 19, 1800007200, '{"result":7,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
-	(11, 1801049400, 'sent', 1, 1, 70000, 1801047600, '{"result":23}'),
-	(12, 1801049400, 'received', 1, 1, 19, 1801047600, '{"result":23,"files":["survey_d23bddda43e2ad10a8081b30db701dac.sh"]}'),
-	(13, 1801049400, 'sent', 2, 2, 70000, 1801048500, '{"result":24}'),
-	(14, 1801049400, 'received', 2, 2, 19, 1801048500, '{"result":24,"files":["survey_d23bddda43e2ad10a8081b30db701dac.sh"]}'),
-	(15, 1801049400, 'sent', 1, 1, 70000, 1801047600, '{"result":25}'),
-	(16, 1801049400, 'sent', 2, 2, 70000, 1801048500, '{"result":26}'),
-	(17, 1801049400, 'sent', 1, 1, 70000, 1801047600, '{"result":27}'),
-	(18, 1801049400, 'sent', 2, 2, 70000, 1801048500, '{"result":28}'),
-	(19, 1801049400, 'sent', 1, 1, 6, 1801049400, '{"result":29}'),
-	(20, 1801049400, 'received', 1, 1, 5019, 1801049400, '{"result":29,"files":["keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","kept_2c78e7216b85903d179400aafe201993"]}');
+	(2, 1801200600, 'storage', 1, 1, 3750, 1801114200, '{"until":1801179000.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(3, 1801330200, 'storage', 1, 1, 7500, 1801179000, '{"until":1801308600.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(4, 1801395000, 'storage', 1, 1, 3750, 1801308600, '{"until":1801373400.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(5, 1801438200, 'storage', 1, 1, 2500, 1801373400, '{"until":1801416600.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(6, 1801632600, 'storage', 1, 1, 11250, 1801416600, '{"until":1801611000.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(7, 1801697400, 'storage', 1, 1, 3750, 1801611000, '{"until":1801675800.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(8, 1800007200, 'sent', 1, 1, 70000, 1800000000, '{"result":3}'),
+	(9, 1800007200, 'received', 1, 1, 19, 1800000000, '{"result":3,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
+	(10, 1800007200, 'received', 2, 2, 19, 1800000000, '{"result":4,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
+	(11, 1800007200, 'sent', 1, 1, 70000, 1800000000, '{"result":5}'),
+	(12, 1800010800, 'sent', 1, 1, 70000, 1800000000, '{"result":1}'),
+	(13, 1800010800, 'received', 3, 3, 19, 1800007200, '{"result":7,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
+	(14, 1801049400, 'sent', 1, 1, 70000, 1801047600, '{"result":23}'),
+	(15, 1801049400, 'received', 1, 1, 19, 1801047600, '{"result":23,"files":["survey_d23bddda43e2ad10a8081b30db701dac.sh"]}'),
+	(16, 1801049400, 'sent', 2, 2, 70000, 1801048500, '{"result":24}'),
+	(17, 1801049400, 'received', 2, 2, 19, 1801048500, '{"result":24,"files":["survey_d23bddda43e2ad10a8081b30db701dac.sh"]}'),
+	(18, 1801049400, 'sent', 1, 1, 70000, 1801047600, '{"result":25}'),
+	(19, 1801049400, 'sent', 2, 2, 70000, 1801048500, '{"result":26}'),
+	(20, 1801049400, 'sent', 1, 1, 70000, 1801047600, '{"result":27}'),
+	(21, 1801049400, 'sent', 2, 2, 70000, 1801048500, '{"result":28}'),
+	(22, 1801049400, 'sent', 1, 1, 6, 1801049400, '{"result":29}'),
+	(23, 1801049400, 'received', 1, 1, 5019, 1801049400, '{"result":29,"files":["keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","kept_2c78e7216b85903d179400aafe201993"]}');
 INSERT INTO public.credit_day VALUES
 	('user', 1, 20833, 1, 2.412452516619184, 3, 2.412452516619184, 3, 0.23759468181946092, 1800010800),
 	('user', 1, 20845, 1, 9.259494900183382, 5, 11.671947416802565, 8, 0.9833217993805364, 1801049400),
@@ -932,10 +935,10 @@ INSERT INTO public.credit_entry VALUES
 	(14, 1801049400, 26, 10, 2, 2, NULL, 4, 'escrow', 'ledger', 2.3137658000919763, 2.3137658000919763, 200, 1801048500, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.3137658000919763,"value":2.314814814814815,"n":1,"weight":0.013056918959690345,"factor":0.9995468256397337}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801048500.0,1801049400.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,2.3137658000919763,"normal",false,false,false,1049400.0,1],"host":[1,0.095,true,1801480500.0,[1,0.44000000000000006,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,900.0,0.0,0.0]],"version":[0.0,[2,0.38500000000000006,0.0030249999999999995,0.006049999999999999]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
 	(15, 1801049400, 27, 11, 1, 1, NULL, 4, 'escrow', 'ledger', 2.31256966076871, 2.31256966076871, 200, 1801047600, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.31256966076871,"value":2.314814814814815,"n":1,"weight":0.02907274082727323,"factor":0.9990300934520827}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801047600.0,1801048500.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,2.31256966076871,"normal",false,true,false,1049400.0,1],"host":[2,0.09025,true,1801479600.0,[2,0.33000000000000007,0.0,0.0],[2,1.1000000000000001e-10,0.0,0.0],[2,900.0,0.0,0.0]],"version":[0.0,[4,0.38500000000000006,0.0030249999999999995,0.012099999999999998]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
 	(16, 1801049400, 28, 11, 2, 2, NULL, 4, 'escrow', 'ledger', 2.302807535728579, 2.302807535728579, 200, 1801048500, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.302807535728579,"value":2.314814814814815,"n":1,"weight":0.029761356002118995,"factor":0.994812855434746}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801048500.0,1801049400.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,2.302807535728579,"normal",false,false,false,1049400.0,1],"host":[2,0.09025,true,1801480500.0,[2,0.44000000000000006,0.0,0.0],[2,1.1000000000000001e-10,0.0,0.0],[2,900.0,0.0,0.0]],"version":[0.0,[4,0.38500000000000006,0.0030249999999999995,0.012099999999999998]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
-	(17, 1801049400, 23, 9, 1, 1, NULL, 4, 'settlement', 'ledger', 0, -1.156206005026844, 200, 1801049400, '[["ledger_held","Held of the first prices of this computer, or paid back; what unfinished jobs cost is taken into account.",{}]]', '{"granted_time":1801049400.0,"event":2,"record":[1,4,"1"]}'),
-	(18, 1801049400, 24, 9, 2, 2, NULL, 4, 'settlement', 'ledger', 0, -1.1562042065370466, 200, 1801049400, '[["ledger_held","Held of the first prices of this computer, or paid back; what unfinished jobs cost is taken into account.",{}]]', '{"granted_time":1801049400.0,"event":2,"record":[2,4,"1"]}'),
-	(19, 1801049400, 25, 10, 1, 1, NULL, 4, 'settlement', 'ledger', 0, -1.1610896047581982, 200, 1801049400, '[["ledger_held","Held of the first prices of this computer, or paid back; what unfinished jobs cost is taken into account.",{}]]', '{"granted_time":1801049400.0,"event":3,"record":[1,4,"1"]}'),
-	(20, 1801049400, 26, 10, 2, 2, NULL, 4, 'settlement', 'ledger', 0, -1.156882900045988, 200, 1801049400, '[["ledger_held","Held of the first prices of this computer, or paid back; what unfinished jobs cost is taken into account.",{}]]', '{"granted_time":1801049400.0,"event":3,"record":[2,4,"1"]}'),
+	(17, 1801049400, 23, 9, 1, 1, NULL, 4, 'settlement', 'ledger', 0, -1.156206005026844, 200, 1801049400, '[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]', '{"granted_time":1801049400.0,"event":2,"record":[1,4,"1"]}'),
+	(18, 1801049400, 24, 9, 2, 2, NULL, 4, 'settlement', 'ledger', 0, -1.1562042065370466, 200, 1801049400, '[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]', '{"granted_time":1801049400.0,"event":2,"record":[2,4,"1"]}'),
+	(19, 1801049400, 25, 10, 1, 1, NULL, 4, 'settlement', 'ledger', 0, -1.1610896047581982, 200, 1801049400, '[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]', '{"granted_time":1801049400.0,"event":3,"record":[1,4,"1"]}'),
+	(20, 1801049400, 26, 10, 2, 2, NULL, 4, 'settlement', 'ledger', 0, -1.156882900045988, 200, 1801049400, '[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]', '{"granted_time":1801049400.0,"event":3,"record":[2,4,"1"]}'),
 	(21, 1801049400, 29, 12, 1, 1, NULL, 5, 'grant', 'benchmark', 2.314814814814815, 2.314814814814815, 200, 1801049400, '[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]', '{"result":[0.0,0.0,1801049400.0,1801049400.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1049400.0,1],"host":[0,0.1,true,1801654200.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}'),
 	(22, 1801999800, 30, 13, 1, 1, 1, 5, 'grant', 'benchmark', 2.314814814814815, 2.314814814814815, 200, 1801999800, '[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]', '{"result":[0.0,0.0,1801999800.0,1801999800.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1999800.0,1],"host":[1,0.095,true,1801654200.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}');
 INSERT INTO public.credit_inheritance VALUES
@@ -943,7 +946,7 @@ INSERT INTO public.credit_inheritance VALUES
 	(2, 1801047600, 1, 1, 3, 8),
 	(3, 1801047600, 3, 1, 3, 8);
 INSERT INTO public.deletion VALUES
-	('user', 1, '8d124ea23d177fe6ee46d76c2cae472a', 1801913400),
+	('user', 1, 'f5adc1e660034724fcc8e973e83bb8ab', 1801913400),
 	('host', 1, '2d3c87458b690eb68a5c887ebd2e9b56', 1801913400),
 	('host', 4, '65f4323ae27c7d0ac920684b11cd38fd', 1801913400);
 INSERT INTO public.ended_session VALUES
@@ -980,7 +983,7 @@ INSERT INTO public.host_app_version VALUES
 	(1, 6, 40, 2, 20857, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.1, 1, 1802431800, 0),
 	(2, 6, 40, 2, 20856, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.1, 1, 1802431800, 0);
 INSERT INTO public.host_storage VALUES
-	(1, 0, 1801999800, 1801719000, 864000000, NULL, '', 0, 0);
+	(1, 0, 1801999800, 1801675800, 1080000000, NULL, '', 0, 0);
 INSERT INTO public.kept_file VALUES
 	(1, 'kept_2c78e7216b85903d179400aafe201993', 0, '', 5000, 0, 0);
 INSERT INTO public.ledger_event VALUES
@@ -1096,7 +1099,7 @@ INSERT INTO public.team VALUES
 INSERT INTO public.team_message VALUES
 	(1, 1, 1, 'Welcome', 'All of you.', 1801913400);
 INSERT INTO public.told_account VALUES
-	(1, 'a9ac2ee9f6120a5a0c8a8e5663c7390f', 1, '1_38673fd1d5e8d2cc6289f4147ea485a4', 1801913400);
+	(1, '725472092830e064bc21e4e6239e215b', 1, '1_ca4de62500a88ab4034b2d978215f2ee', 1801913400);
 INSERT INTO public.upload VALUES
 	('search_1_0_0_0', 1, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1800007200),
 	('search_1_1_0_0', 3, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1800007200),
@@ -1114,9 +1117,9 @@ INSERT INTO public.upload VALUES
 	('open_9_0_0_0', 31, 3, 'f97c5d29941bfb1b2fdab0874906ab82', 0, '\x6f6e65', 1801999800),
 	('open_9_0_1_0', 32, 5, '795f3202b17cb6bc3d4b771d8c6c9eaf', 0, '\x6f74686572', 1801999800);
 INSERT INTO public.user_account VALUES
-	(1, 'Ada', 'ada@example.org', '43f8545a349126793b8e987ce29f758b', '1_38673fd1d5e8d2cc6289f4147ea485a4', '$argon2id$v=19$m=65536,t=3,p=4$OhrN8X6KZw7hgEMFK2NELg$VRg+7zLN5MuCSqr+R1/JgWUYEfX/k/CDErRi3+Cb92c', '9d3e80e689cf6a1013b7d5fee3885da9', 1800000000, 1, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 0, NULL, NULL, 13.98676223161738, 0.5298656981399543, 1801999800, 1801913400, 1),
-	(2, 'Bob', 'bob@example.org', '078d782bac41eb452f790a01ff198211', '2_b604cea0f6c358111959009f4e999506', '$argon2id$v=19$m=65536,t=3,p=4$ooMJlpwqgu8+ag8lx62u0g$x/0MdulhY44b7Vh/O04+PBS1olmtQ4QK4U8yeE+NK68', 'd2ba340d45904b8fa19f5d5026cbe74b', 1800000000, 1, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 0, NULL, NULL, 6.417888944305917, 0.13986138635605158, 1801999800, NULL, 1),
-	(3, 'Carol', 'carol@example.org', '5095778a6a4d2200236dac0d82e956bd', '3_8c89e6afd693196cca3e246dc3a2cc6c', '$argon2id$v=19$m=65536,t=3,p=4$LKObfDtNDmKlqL1Ajno8ZQ$uyipsAcngre8TQYCu6g1azcIGKXwgQIbjBGWKtonynk', '9e1b2d051537fdf7c6123686e61cf6f1', 1800000000, NULL, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 1, 1801999800, NULL, 3.375771604938272, 0.05571728254473553, 1801999800, NULL, 1);
+	(1, 'Ada', 'ada@example.org', '0b1f6084a94723e8fc4a3384a46aa8d2', '1_ca4de62500a88ab4034b2d978215f2ee', '$argon2id$v=19$m=65536,t=3,p=4$fQi7aWhziF3NO4LCD+9LYQ$1QQHEmBuX660W1CeDGIN3cWLWMnqmzGpKKByIS879JI', 'c2ad9ecb3662082440ee6752610d6ef9', 1800000000, 1, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 0, NULL, NULL, 13.98676223161738, 0.5298656981399543, 1801999800, 1801913400, 1),
+	(2, 'Bob', 'bob@example.org', '02173a023068180f5d4291db6e4fbe6b', '2_0f8f8198116f7adc71a45cd551af9a15', '$argon2id$v=19$m=65536,t=3,p=4$DA1sF1IPZYPBXQH8KuVGrg$hI/leUYcwaKomh4+0R2qEwxYoU5FtPrUaCiRf+KZA3A', 'c17861b5ced4ce0d94e80a0b018e7afd', 1800000000, 1, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 0, NULL, NULL, 6.417888944305917, 0.13986138635605158, 1801999800, NULL, 1),
+	(3, 'Carol', 'carol@example.org', '7ce89373654492e6e32e0c838e07a4bf', '3_72f768ce1cfb6e27e75a9d06cfa92e6c', '$argon2id$v=19$m=65536,t=3,p=4$wiAVyWslB35y3d/NlP37cg$MgeT41aH8Xfn26citt+geJ0WSKjRzccUvL+psB0ExHE', '91d4b789e1259a90bb1060ad833bbe83', 1800000000, NULL, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 1, 1801999800, NULL, 3.375771604938272, 0.05571728254473553, 1801999800, NULL, 1);
 INSERT INTO public.workunit VALUES
 	(1, 'search_1_0', 1, 1, '', 1800000000, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 3, 2, 10, 6, 0, 1, 1.0609567901234571, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 2000, 3, 1800010800, 0, 0, ''),
 	(2, 'search_1_1', 1, 1, '', 1800000000, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, 3, 0.9009971509971512, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 4000, 1, 1800007200, 0, 0, ''),
@@ -1143,7 +1146,7 @@ SELECT pg_catalog.setval('public.badge_id_seq', 9, true);
 SELECT pg_catalog.setval('public.batch_id_seq', 10, true);
 SELECT pg_catalog.setval('public.code_sign_key_id_seq', 1, true);
 SELECT pg_catalog.setval('public.consent_id_seq', 1, true);
-SELECT pg_catalog.setval('public.contribution_entry_id_seq', 20, true);
+SELECT pg_catalog.setval('public.contribution_entry_id_seq', 23, true);
 SELECT pg_catalog.setval('public.credit_decay_id_seq', 3, true);
 SELECT pg_catalog.setval('public.credit_entry_id_seq', 22, true);
 SELECT pg_catalog.setval('public.credit_inheritance_id_seq', 3, true);

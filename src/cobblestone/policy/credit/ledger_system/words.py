@@ -11,7 +11,7 @@ RELEASED = reason("ledger_released", "Final: this computer passed a check.")
 LEFT = reason("ledger_left", "Final: the app has another credit system now.")
 HELD = reason(
     "ledger_held",
-    "Held of the first prices of this computer, or paid back; what unfinished jobs cost is taken into account.",
+    "Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",
 )
 
 
@@ -99,7 +99,7 @@ def account(host: HostRecord, rules: LedgerRules) -> tuple[Reason, ...]:
             "ledger_bank",
             "Taken off for unfinished jobs ({refused}): {debt}. Held of its first jobs until it has {n} valid ones: {stake}. "
             "Its own reports may raise later credit by {bank}.",
-            refused=host.refused, debt=-min(0.0, host.debt) - min(0.0, host.bank), n=rules.stake_until, stake=host.stake,
+            refused=host.refused, debt=max(0.0, -host.debt) + max(0.0, -host.bank), n=rules.stake_until, stake=host.stake,
             bank=max(0.0, host.bank),
         ),
     )  # fmt: skip
