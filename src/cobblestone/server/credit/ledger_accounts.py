@@ -269,8 +269,10 @@ def _finite(figure: float) -> float:
 
 def _version_met(db: Database, book: LedgerBook, key: records.HostKey) -> records.VersionMet | None:
     """Return what a record begins with that is not there yet: that of the newest earlier version, with the same usage."""
+    if key in book.hosts:
+        return None
     others = {each[1] for each in book.hosts if each[0] == key[0] and each[2] == key[2]}
-    version = apps.version_by_id(db, AppVersionId(key[1])) if others and key not in book.hosts else None
+    version = apps.version_by_id(db, AppVersionId(key[1])) if others else None
     earlier = apps.earlier_versions(db, version) if version is not None else ()
     before = max(((number, id_) for id_, number in earlier if id_ in others), default=None)
     return None if before is None else records.VersionMet(host=key, before=(key[0], before[1], key[2]))
