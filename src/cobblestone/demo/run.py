@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
-import subprocess
-import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -18,11 +17,25 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-import cobblestone
 from cobblestone.demo.own_client import OwnClient
-from cobblestone.demo.services import PASSWORD, examples_folder, finish, run_command, service, stage
-from cobblestone.demo.stock_client import ClientError, ClientTask, StockClient, free_port, missing_programs
-from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.demo.services import (
+    PASSWORD,
+    examples_folder,
+    finish,
+    free_url,
+    make_inputs,
+    run_command,
+    running_project,
+    stage,
+)
+from cobblestone.demo.stock_client import (
+    ClientError,
+    ClientTask,
+    StockClient,
+    missing_programs,
+    require_programs,
+)
+from cobblestone.domain.errors import CobblestoneError
 from cobblestone.sdk.api.batch import Batch
 from cobblestone.sdk.project import Project
 from cobblestone.wire.project.account import passwd_hash
@@ -144,25 +157,20 @@ def run_demo(
         ClientError: a client did not do its part.
     """
     console = console or Console()
-    missing = missing_programs()
-    if missing and not own_client:
-        raise ConfigError(needs_the_client(missing, "Without it: --own-client."))
+    if not own_client:
+        require_programs("Without it: --own-client.")
     begin = time.monotonic()
-    project_folder = folder / "project"
+    project_folder, url = folder / "project", free_url()
     with stage(console, folder, {project_folder: "run"}) as stack:
         console.print("[bold]1[/]  Creating a project on SQLite …")
-        port = free_port()
-        url = f"http://127.0.0.1:{port}/"
-        run_command(
-            "project", "create", str(project_folder), "--name", "Sunspots", "--url", url, "--port", str(port)
+        project = stack.enter_context(
+            running_project(project_folder, name="Sunspots", url=url, environment=SHOWN)
         )
-        stack.enter_context(service("run", folder=project_folder, url=url, environment=SHOWN))
-        project = stack.enter_context(cobblestone.connect(project_folder))
         console.print(f"[bold]2[/]  It runs at {url}. Adding the program and {jobs} inputs …")
         batch = submit_sunspots(
             project, project_folder, folder / "inputs", jobs=jobs, n_bootstrap=100 if quick else 2000
         )
-        kinds = _kinds(own_client=own_client, stock_client=not missing)
+        kinds = _kinds(own_client=own_client)
         console.print("[bold]3[/]  Attaching the clients of two volunteers …")
         members = [
             stack.enter_context(member(name, url, kind(folder / name.lower(), ncpus=1)))
@@ -170,24 +178,17 @@ def run_demo(
         ]
         for each in members:
             console.print(f"   {each.name}: {each.client.kind}")
-        follow(console, batch, {f"{each.name}'s computer": each.client for each in members}, url, jobs)
+        computers = {f"{each.name}'s computer": each.client for each in members}
+        refuse_failures(follow(console, [batch], computers, [url]))
         _report(console, project_folder, members, url)
         finish(console, begin, keep=keep, addresses={"The project's page": url})
 
 
-def needs_the_client(missing: Sequence[str], otherwise: str = "") -> str:
-    """Return how to get the BOINC client."""
-    return (
-        f"The demonstration needs {' and '.join(missing)}, the BOINC client. On Debian and Ubuntu:"
-        f" apt-get install boinc-client (make demo does that for you when it may). {otherwise}"
-    ).rstrip()
-
-
-def _kinds(*, own_client: bool, stock_client: bool) -> tuple[type[StockClient | OwnClient], ...]:
+def _kinds(*, own_client: bool) -> tuple[type[StockClient | OwnClient], ...]:
     """Return which client each volunteer runs."""
     if not own_client:
         return (StockClient, StockClient)
-    return (StockClient if stock_client else OwnClient, OwnClient)
+    return (OwnClient if missing_programs() else StockClient, OwnClient)
 
 
 def submit_sunspots(
@@ -195,41 +196,19 @@ def submit_sunspots(
 ) -> Batch:
     """Add the app with its checks, and one job per band of the spectrum."""
     example = examples_folder() / APP
-    make_inputs = [
-        sys.executable,
-        str(example / "make_inputs.py"),
-        "--folder",
-        str(inputs),
-        "--bands",
-        str(jobs),
-        "--n-bootstrap",
-        str(n_bootstrap),
-    ]
-    subprocess.run(make_inputs, check=True, capture_output=True)
     run_command(
-        "app",
-        "create",
-        APP,
-        "--project",
-        str(project_folder),
-        "--title",
-        "Periods of the sunspot numbers",
-        "--command",
-        "python3 period.py {input} {output:band.json}",
-        "--files",
-        str(example / "period.py"),
-        "--quorum",
-        str(quorum),
-        "--compare",
-        "numeric:rtol=1e-6",
-        "--flops-est",
-        "2e10",
+        *("app", "create", APP, "--project", str(project_folder)),
+        *("--title", "Periods of the sunspot numbers"),
+        *("--command", "python3 period.py {input} {output:band.json}"),
+        *("--files", str(example / "period.py")),
+        *("--quorum", str(quorum), "--compare", "numeric:rtol=1e-6", "--flops-est", "2e10"),
         "--assimilate",
         f"{example / 'assimilate.py'}:assimilate",
         "--function-files",
         *(str(example / name) for name in ("merge.py", "picture.py", "make_inputs.py", "sunspots.csv")),
     )
-    return project.submit(APP, sorted(inputs.glob("*.json")), name="Sunspots 1700-2008")
+    files = make_inputs(APP, inputs, "--bands", str(jobs), "--n-bootstrap", str(n_bootstrap))
+    return project.submit(APP, files, name="Sunspots 1700-2008")
 
 
 def account_key(url: str, name: str, email: str) -> str:
@@ -258,29 +237,58 @@ def member(name: str, url: str, client: StockClient | OwnClient) -> Generator[De
         client.stop()
 
 
-def follow(console: Console, batch: Batch, clients: Mapping[str, Followed], url: str, jobs: int) -> None:
-    """Show progress until the batch is complete."""
-    end = time.monotonic() + TIMEOUT_SECONDS
-    next_update = 0.0
-    with BatchDisplay(console, jobs) as display:
+def follow(
+    console: Console,
+    batches: Sequence[Batch],
+    clients: Mapping[str, Followed],
+    urls: Sequence[str],
+    *,
+    seconds: float = TIMEOUT_SECONDS,
+    enough: int = 2,
+    watch: Callable[[float], tuple[str, bool]] = lambda finished: ("", True),
+) -> int:
+    """Show progress until the batches are complete; return how many jobs failed.
+
+    A client with fewer than ``enough`` tasks to compute is asked to contact a project, one of ``urls`` after the other.
+
+    Args:
+        watch: Given when the last job was finished (Unix seconds, 0: not yet), returns a line to show beside the jobs, and
+            whether there is nothing else to wait for.
+
+    Raises:
+        CobblestoneError: the time limit is over.
+    """
+    n_jobs, next_update, finished = sum(batch.status().njobs for batch in batches), 0.0, 0.0
+    end, turn = time.monotonic() + seconds, itertools.cycle(urls)
+    with BatchDisplay(console, n_jobs) as display:
         while True:
-            status = batch.status()
-            done = status.n_success + status.n_error
+            states = [batch.status() for batch in batches]
+            done = sum(state.n_success + state.n_error for state in states)
+            if done >= n_jobs and not finished:
+                finished = time.time()
+            note, complete = watch(finished)
             volunteers = [Volunteer(name, tasks_of(client)) for name, client in clients.items()]
-            display.update(done, volunteers)
-            if done >= jobs:
-                break
+            display.update(done, volunteers, note)
+            if finished and complete:
+                return sum(state.n_error for state in states)
             if time.monotonic() > end:
-                raise ClientError("The jobs did not finish in ten minutes.")
+                raise CobblestoneError(
+                    f"After {seconds / 60:g} minutes {done} of {n_jobs} jobs are done; see the logs beside the projects."
+                )
             if time.monotonic() > next_update:
                 # The client's own pauses between requests are minutes long; a volunteer's "update" button does the same.
+                url = next(turn)
                 for client, volunteer in zip(clients.values(), volunteers, strict=True):
-                    if sum(1 for task in volunteer.tasks if task.fraction_done < 1) < 2:
+                    if sum(1 for task in volunteer.tasks if task.fraction_done < 1) < enough:
                         client.update(url)
                 next_update = time.monotonic() + UPDATE_SECONDS
             time.sleep(0.5)
-    if status.n_error:
-        raise CobblestoneError(f"{status.n_error} of {jobs} jobs failed; see the project's pages.")
+
+
+def refuse_failures(n_failed: int) -> None:
+    """Raise CobblestoneError if jobs failed."""
+    if n_failed:
+        raise CobblestoneError(f"{n_failed} jobs failed; see the project's pages.")
 
 
 def tasks_of(client: Followed) -> list[ClientTask]:
