@@ -96,7 +96,6 @@ def run(
     role: Annotated[
         str,
         typer.Option(
-            "--role",
             metavar="ROLE,...",
             help="On PostgreSQL: do only this part of the work, alongside other processes. Default: "
             f"everything. Roles: {', '.join(Role)}.",

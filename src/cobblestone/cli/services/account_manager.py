@@ -326,7 +326,7 @@ def ledger_(
     folder: FolderArgument,
     repair: Annotated[bool, typer.Option("--repair", help="Recompute wrong daily sums.")] = False,
     delete: Annotated[
-        list[int] | None, typer.Option("--delete", metavar="ID", help="Delete a bad entry; repeat it.")
+        list[int] | None, typer.Option(metavar="ID", help="Delete a bad entry; repeat it.")
     ] = None,
     out: OutputOptions = OutputOptions(),
 ) -> None:
