@@ -93,14 +93,15 @@ def run_browser_demo(
         files = make_inputs("wasm", folder / "inputs", *options)
         batch = project.submit(APP, files, name=f"{YEARS} years")
         console.print(f"[bold]3[/]  Alice attaches her client; a visitor opens {url}compute …")
-        alice = stack.enter_context(member("Alice", url, StockClient(folder / "alice", ncpus=1)))
+        alice = StockClient(folder / "alice", ncpus=1)
+        stack.enter_context(member("Alice", url, alice))
         tab = Tab(folder / "chromium")
         stack.callback(tab.stop)
         tab.start()
         tab.compute(url)
-        for name, kind in (("Alice", alice.client.kind), ("The visitor", tab.kind)):
+        for name, kind in (("Alice", alice.kind), ("The visitor", tab.kind)):
             console.print(f"   {name}: {kind}")
-        computers = {"Alice's computer": alice.client, "The visitor's tab": tab}
+        computers = {"Alice's computer": alice, "The visitor's tab": tab}
         refuse_failures(follow(console, [batch], computers, [url]))
         answers = read_answers(project, project_folder, batch)
         _report(console, answers, read_computers(project, answers))

@@ -7,7 +7,6 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -43,14 +42,6 @@ from cobblestone.wire.project.account import passwd_hash
 MAX_TASKS_SHOWN = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Volunteer:
-    """One volunteer's state for the display."""
-
-    name: str
-    tasks: Sequence[ClientTask]
-
-
 class BatchDisplay:
     """Shows the progress of a batch; plain lines without a terminal."""
 
@@ -77,15 +68,14 @@ class BatchDisplay:
         if self._live is not None:
             self._live.stop()
 
-    def update(self, done: int, volunteers: Sequence[Volunteer], note: str = "") -> None:
+    def update(self, done: int, volunteers: Mapping[str, Sequence[ClientTask]], note: str = "") -> None:
         """Show a new state; ``note`` is a separate line."""
         self._progress.update(self._task, completed=done)
         if self._live is not None:
             self._live.update(Group(self._progress, *([note] if note else []), *self._tables(volunteers)))
             return
-        computing = sum(
-            1 for each in volunteers for task in each.tasks if task.active_task_state == "EXECUTING"
-        )
+        tasks = itertools.chain.from_iterable(volunteers.values())
+        computing = sum(1 for task in tasks if task.active_task_state == "EXECUTING")
         line = f"{done} of {self._progress.tasks[0].total:g} answers, {computing} tasks computing" + (
             f"; {note}" if note else ""
         )
@@ -93,15 +83,15 @@ class BatchDisplay:
             self._last_line = line
             self._console.print(f"  {time.monotonic() - self._begin:5.1f} s  {line}")
 
-    def _tables(self, volunteers: Sequence[Volunteer]) -> list[RenderableType]:
+    def _tables(self, volunteers: Mapping[str, Sequence[ClientTask]]) -> list[RenderableType]:
         tables: list[RenderableType] = []
-        for volunteer in volunteers:
-            table = Table(title=volunteer.name, title_justify="left", box=None, padding=(0, 2))
+        for name, tasks in volunteers.items():
+            table = Table(title=name, title_justify="left", box=None, padding=(0, 2))
             table.add_column("task", width=36)
             table.add_column("state", width=12)
             table.add_column("done", justify="right", width=7)
             table.add_column("CPU time", justify="right", width=9)
-            shown = sorted(volunteer.tasks, key=lambda task: task.active_task_state != "EXECUTING")
+            shown = sorted(tasks, key=lambda task: task.active_task_state != "EXECUTING")
             for task in shown[:MAX_TASKS_SHOWN]:
                 state = "computing" if task.active_task_state == "EXECUTING" else task.state
                 table.add_row(task.name, state, f"{task.fraction_done:.0%}", f"{task.cpu_time:.1f} s")
@@ -117,14 +107,6 @@ UPDATE_SECONDS = 4.0
 SHOWN = {"COBBLESTONE_ACCOUNTS__COMPUTERS": "shown"}
 """Volunteers join by their clients, which do not ask; who watches wants to see their computers."""
 VOLUNTEERS = ("Alice", "Bob")
-
-
-@dataclass(slots=True)
-class DemoVolunteer:
-    """A volunteer with a computing client."""
-
-    name: str
-    client: StockClient | OwnClient
 
 
 class Followed(Protocol):
@@ -172,13 +154,13 @@ def run_demo(
         )
         kinds = _kinds(own_client=own_client)
         console.print("[bold]3[/]  Attaching the clients of two volunteers …")
-        members = [
-            stack.enter_context(member(name, url, kind(folder / name.lower(), ncpus=1)))
-            for name, kind in zip(VOLUNTEERS, kinds, strict=True)
-        ]
-        for each in members:
-            console.print(f"   {each.name}: {each.client.kind}")
-        computers = {f"{each.name}'s computer": each.client for each in members}
+        members = {
+            name: kind(folder / name.lower(), ncpus=1) for name, kind in zip(VOLUNTEERS, kinds, strict=True)
+        }
+        for name, client in members.items():
+            stack.enter_context(member(name, url, client))
+            console.print(f"   {name}: {client.kind}")
+        computers = {f"{name}'s computer": client for name, client in members.items()}
         refuse_failures(follow(console, [batch], computers, [url]))
         _report(console, project_folder, members, url)
         finish(console, begin, keep=keep, addresses={"The project's page": url})
@@ -226,13 +208,13 @@ def account_key(url: str, name: str, email: str) -> str:
 
 
 @contextlib.contextmanager
-def member(name: str, url: str, client: StockClient | OwnClient) -> Generator[DemoVolunteer, None, None]:
-    """Yield a volunteer with an account and a running client."""
+def member(name: str, url: str, client: StockClient | OwnClient) -> Generator[None]:
+    """Run the client of a new volunteer while the block runs."""
     authenticator = account_key(url, name, f"{name.lower()}@example.org")
     try:
         client.start()
         client.attach(url, authenticator)
-        yield DemoVolunteer(name, client)
+        yield
     finally:
         client.stop()
 
@@ -267,7 +249,7 @@ def follow(
             if done >= n_jobs and not finished:
                 finished = time.time()
             note, complete = watch(finished)
-            volunteers = [Volunteer(name, tasks_of(client)) for name, client in clients.items()]
+            volunteers = {name: tasks_of(client) for name, client in clients.items()}
             display.update(done, volunteers, note)
             if finished and complete:
                 return sum(state.n_error for state in states)
@@ -278,8 +260,8 @@ def follow(
             if time.monotonic() > next_update:
                 # The client's own pauses between requests are minutes long; a volunteer's "update" button does the same.
                 url = next(turn)
-                for client, volunteer in zip(clients.values(), volunteers, strict=True):
-                    if sum(1 for task in volunteer.tasks if task.fraction_done < 1) < enough:
+                for name, client in clients.items():
+                    if sum(1 for task in volunteers[name] if task.fraction_done < 1) < enough:
                         client.update(url)
                 next_update = time.monotonic() + UPDATE_SECONDS
             time.sleep(0.5)
@@ -298,7 +280,9 @@ def tasks_of(client: Followed) -> list[ClientTask]:
     return []
 
 
-def _report(console: Console, project_folder: Path, members: list[DemoVolunteer], url: str) -> None:
+def _report(
+    console: Console, project_folder: Path, members: Mapping[str, StockClient | OwnClient], url: str
+) -> None:
     """Print the scientific answer, and the credit of all volunteers."""
     (batch,) = (project_folder / "results" / APP).glob("batch-*")
     facts = json.loads((batch / "answer.json").read_text(encoding="utf-8"))
@@ -309,15 +293,15 @@ def _report(console: Console, project_folder: Path, members: list[DemoVolunteer]
     table = Table(title="Credit", title_justify="left")
     for column in ("volunteer", "user total", "user average", "computer total", "computer average"):
         table.add_column(column, justify="left" if column == "volunteer" else "right")
-    for each in members:
-        each.client.update(url)
-    for each in members:
-        each.client.wait_for(
-            lambda client=each.client: float(client.project_status().get("user_total_credit", "0")) > 0,
+    for client in members.values():
+        client.update(url)
+    for name, client in members.items():
+        client.wait_for(
+            lambda client=client: float(client.project_status().get("user_total_credit", "0")) > 0,
             seconds=60,
             what="credit",
         )
-        status = each.client.project_status()
+        status = client.project_status()
         names = ("user_total_credit", "user_expavg_credit", "host_total_credit", "host_expavg_credit")
-        table.add_row(each.name, *(f"{float(status.get(name, '0')):.2f}" for name in names))
+        table.add_row(name, *(f"{float(status.get(each, '0')):.2f}" for each in names))
     console.print(table)
