@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.events import from_plain
 from cobblestone.policy.client.core.protocol import Changes
-from cobblestone.policy.client.core.reasons import Why, named, why
+from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.core.state import NEVER, ClientJob, CoreState, Phase, PlannedFetch
 from cobblestone.policy.client.core.values import FetchRequest, rpc_backoff
 from cobblestone.policy.client.estimates import VersionHistory, remaining_elapsed, update_dcf
@@ -22,13 +22,12 @@ from cobblestone.policy.client.recent.rec import RecMemory
 from cobblestone.policy.client.recent.round_robin import RoundRobinOutlook, simulate_devices
 from cobblestone.policy.client.recent.run_list import NO_CPU, RunList, make_device_run_list
 from cobblestone.policy.client.recent.state import (
-    as_told,
     back_off_types,
+    explained,
     fetch_project,
     gpu_available,
     instances_being_left,
     mark_endangered,
-    note_reasons,
     project_limits,
     queue_projects,
     run_as_listed,
@@ -329,10 +328,7 @@ class Recent:
         saturated = min([d.saturated for k, d in outlook.devices.items() if k in supplied], default=self.low)
         wait = max(FETCH_PERIOD, 0.5 * self.available() * (saturated - self.low))
         state.next_fetch = max(now + wait, state.next_contact(now), state.first_supplier())
-        reasons = named(plan.reasons, [p.description.id for p in state.projects])
-        note_reasons(state, reasons)
-        others = {i: as_told(requests, outlook) for i, requests in plan.others.items()}
-        return PlannedFetch(plan.project, as_told(plan.requests, outlook), others, reasons)
+        return explained(state, plan)
 
     def _fetch_project(self, i: int) -> DeviceFetchProject:
         state = self.state
