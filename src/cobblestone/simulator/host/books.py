@@ -173,7 +173,7 @@ class Books:
                 self.idle_squares[i] += self._squares(clock - since)
 
     def _squares(self, seconds: float) -> float:
-        return _sum_of_squares(seconds, self.scenario.compatibility.quantum)
+        return sum_of_squares(seconds, self.scenario.compatibility.quantum)
 
     def imbalance(self) -> float:
         """Return the part of the delivered FLOPs by which the books fail to balance; 0 except for rounding."""
@@ -207,12 +207,12 @@ class Books:
         return 1.0 - 1.0 / (x + 1.0)
 
 
-def _sum_of_squares(seconds: float, quantum: float) -> float:
+def sum_of_squares(seconds: float, quantum: float) -> float:
     """Return the integral of the squared waiting time over a spell; with polling, the sum over the polls."""
     if quantum <= 0.0:
-        return seconds**3 / 3.0
+        return math.pow(seconds, 3.0) / 3.0
     n = round(seconds / quantum)
-    return quantum**3 * (n * (n + 1) * (2 * n + 1) / 6.0)
+    return quantum * quantum * quantum * (n * (n + 1) * (2 * n + 1) / 6.0)
 
 
 @value(kw_only=True)

@@ -101,10 +101,12 @@ def exponential(rng: Uniform, mean: float) -> float:
 
 
 def normal_by_inversion(rng: Uniform) -> float:
-    """Return a standard normal sample by the rational approximation of Odeh and Evans (1974) to the
-    inverse.
-    """
-    u = rng.random()
+    """Return a standard normal sample, by inversion."""
+    return normal_of(rng.random())
+
+
+def normal_of(u: float) -> float:
+    """Return which normal number is above this part of all, by the rational approximation of Odeh and Evans (1974)."""
     tail = u if u < 0.5 else 1.0 - u
     t = math.sqrt(-2.0 * math.log(max(tail, 1e-300)))
     over = 0.322232431088 + t * (1.0 + t * (0.342242088547 + t * (0.0204231210245 + t * 0.453642210148e-4)))
