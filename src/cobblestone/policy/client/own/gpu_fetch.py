@@ -11,8 +11,8 @@ from cobblestone.policy.client.core.values import CPU, FetchRequest
 from cobblestone.policy.client.estimates import DCF_MIN
 from cobblestone.policy.client.own.cautious_fetch import PART_OF_BOUND
 from cobblestone.policy.client.own.memory import OwnMemory
-from cobblestone.policy.client.own.packing import Packing
 from cobblestone.policy.client.published.work_fetch import FETCH_PERIOD, TROUBLE_PERIOD, FetchPreferences
+from cobblestone.policy.client.recent.packing import Packing
 from cobblestone.policy.client.recent.round_robin import DeviceOutlook
 from cobblestone.policy.client.recent.state import explained, fetch_project, first_supplier_of, gpu_available
 from cobblestone.policy.client.recent.work_fetch import MIN_BUFFER, FetchSettings, plan_device_fetch
