@@ -19,7 +19,6 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -29,9 +28,9 @@ from cobblestone.domain.values import float_sum
 from cobblestone.ops.policies import read_choice
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.published.round_robin import RoundRobinBackends
-from cobblestone.simulator.code_version import code_version
 from cobblestone.simulator.frontier.compare import MetricDifference, Run
 from cobblestone.simulator.host.run import simulate
+from cobblestone.simulator.paper.cells import run_cells
 from cobblestone.simulator.report.picture import load_matplotlib, save_picture
 from cobblestone.simulator.report.statistics import Estimate, estimate
 from cobblestone.simulator.world.distributions import (
@@ -52,8 +51,6 @@ from cobblestone.simulator.world.scenario import (
     Scenario,
     pick_weighted,
 )
-from cobblestone.sweep.backends import open_backend
-from cobblestone.sweep.grid import run_grid
 
 Value = TypeVar("Value")
 
@@ -236,12 +233,9 @@ def compare_fresh(
         for seed in range(1, seeds + 1)
         for name in names
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    keep = folder / "fresh.jsonl"
-    with closing(open_backend(scheduler, workers=workers)) as backend:
-        runs = run_grid(
-            run_fresh, tasks, backend=backend, keep=keep, code=code_version(names), progress=progress
-        )
+    runs = run_cells(
+        tasks, folder, run_fresh, file="fresh.jsonl", scheduler=scheduler, workers=workers, progress=progress
+    )
     return {
         name: [
             [runs[f"{draw}/{number} | {name} | {seed}"] for seed in range(1, seeds + 1)]

@@ -98,7 +98,8 @@ class ServerModel(Checked):
     def check(self, where: str) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
         where = f"{where}, server"
-        self.require_range(where, 0.0, 1e9, "workunits", "workunits_per_day")
+        self.require(0 <= self.workunits <= 10**9, where, "workunits", "0 to 1e9")
+        self.require_range(where, 0.0, 1e9, "workunits_per_day")
         self.require_range(
             where, 1, 100, "min_quorum", "target_results", "max_total_results", "max_success_results"
         )
