@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cobblestone.domain.hosts import HostVersionStatistics
 from cobblestone.domain.reasons import Reason, phrase, reason
 from cobblestone.domain.statistics import HOST_VERSION_RULE, AveragingRule, RunningAverage
 from cobblestone.domain.values import AppVersionId, float_sum, value
@@ -34,7 +35,6 @@ from cobblestone.policy.credit.claims import (
     ClaimInput,
     CreditContext,
     HostVersionIncrement,
-    HostVersionStatistics,
     PlatformKind,
     StatisticIncrements,
     VersionIncrement,
