@@ -57,6 +57,7 @@ class RunRecording:
     spells: list[Spell] = field(default_factory=list[Spell])
     finishes: list[Finish] = field(default_factory=list[Finish])
     off: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    notes: dict[str, tuple[float, list[str]]] = field(default_factory=dict[str, tuple[float, list[str]]])
     _open: dict[int, Spell] = field(default_factory=dict[int, Spell])
     _off_since: float = -1.0
 
@@ -101,7 +102,13 @@ class RunRecording:
         self._write(now, "host on" if on else "host off")
 
     def note(self, now: float, kind: str, text: str) -> None:
-        """Write a decision and its reason into the log."""
+        """Store a decision and its reason; only those up to the end of the window."""
+        if now <= self.end:
+            at, texts = self.notes.get(kind, (-1.0, []))
+            if at != now:
+                texts = []
+            texts.append(text)
+            self.notes[kind] = (now, texts)
         self._write(now, f"[{kind}] {text}")
 
     def _name(self, task: SimTask) -> str:
