@@ -410,6 +410,7 @@ def test_an_app_for_gpus_has_a_version_for_each_maker_and_says_which_computers_h
         ("--gpu-share 0.5", 2, "need --gpu"),
         ("--gpu amd --plan-class avx", 2, "--plan-class"),
         ("--gpu amd --portable", 2, "WebAssembly"),
+        ("--gpu amd --bundle packages.txt --browser", 2, "browsers"),
     ):
         refused = cli(f"app create other -p sky --python gaps.py {options}", status=status)
         assert wrong in " ".join(refused.err.replace("│", " ").split()), options

@@ -200,8 +200,8 @@ def _on_gpu(program: ProgramOptions) -> ProgramOptions:
         raise typer.BadParameter("--gpu-memory and --gpu-share need --gpu")
     if program.plan_class:
         raise typer.BadParameter("--gpu is a plan class by itself: without --plan-class")
-    if program.wasm or program.source or program.portable or program.container:
-        raise typer.BadParameter("WebAssembly and containers see no GPU yet: without --gpu, or give a bundle")
+    if program.wasm or program.source or program.portable or program.in_browsers or program.container:
+        raise typer.BadParameter("WebAssembly, browsers and containers see no GPU: without --gpu")
     names = gpu_class_names(
         program.gpu,
         memory_bytes=parse_size(program.gpu_memory) if program.gpu_memory else 0,
