@@ -13,7 +13,16 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, HttpUrl, TypeAdapter, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    HttpUrl,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from cobblestone.domain.errors import ConfigError
@@ -22,9 +31,21 @@ from cobblestone.ops.environment import FILE_NAME
 
 ENVIRONMENT_PREFIX = "COBBLESTONE_"
 
-Seconds = Annotated[float, Field(ge=0, le=10 * 365 * 86400, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
-Bytes = Annotated[int, Field(ge=0, le=10**15)]
+
+def _up_to(most: float) -> AfterValidator:
+    """Return a check for 0 to ``most``; as bounds of a `Field` they would replace the narrower ones of a setting."""
+
+    def check(value: float) -> float:
+        if not 0 <= value <= most:
+            raise ValueError(f"must be 0 to {most:,.0f}")
+        return value
+
+    return AfterValidator(check)
+
+
+Seconds = Annotated[float, _up_to(10 * 365 * 86400)]
+Count = Annotated[int, _up_to(1e9)]
+Bytes = Annotated[int, _up_to(1e15)]
 
 
 class Section(BaseModel):

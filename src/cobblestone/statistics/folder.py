@@ -15,7 +15,15 @@ from pydantic_settings import SettingsConfigDict
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops import settings
 from cobblestone.ops.files import write_durably, write_private
-from cobblestone.ops.settings import ENVIRONMENT_PREFIX, Bytes, FileSettings, Seconds, Section, ServerSection
+from cobblestone.ops.settings import (
+    ENVIRONMENT_PREFIX,
+    Bytes,
+    Count,
+    FileSettings,
+    Seconds,
+    Section,
+    ServerSection,
+)
 from cobblestone.service.folder import Kind, Place, ServiceFolder
 
 SETTINGS_FILE = "statistics.toml"
@@ -69,9 +77,9 @@ class CollectSection(Section):
     timeout_seconds: Seconds = Field(60.0, ge=1)
     max_seconds_per_file: Seconds = Field(4 * 3600.0, ge=1)
     max_seconds_per_project: Seconds = Field(6 * 3600.0, ge=1)
-    least_bytes_per_second: int = Field(10_000, ge=0)
+    least_bytes_per_second: Bytes = 10_000
     max_file_bytes: Bytes = Field(5_000_000_000, ge=1000)
-    max_rows: int = Field(20_000_000, ge=1)
+    max_rows: Count = Field(20_000_000, ge=1)
 
 
 class CollectedSource(Section):
