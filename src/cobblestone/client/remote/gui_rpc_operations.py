@@ -7,8 +7,8 @@ from typing import Any
 
 from cobblestone.client.records.app_versions import with_versions_in_force
 from cobblestone.client.records.identity import VERSION, platforms
+from cobblestone.client.remote.commands import Controls
 from cobblestone.client.remote.control import ALWAYS, AUTO, IN_PROGRESS, NEVER, RESTORE, Errand
-from cobblestone.client.remote.view import Controls
 from cobblestone.domain.errors import CobblestoneError, ConfigError, Conflict, NotFound
 from cobblestone.wire.client import gui_rpc as answers
 from cobblestone.wire.client.config import FLAGS, MAX_FILE_BYTES, NUMBERS, TEXTS, read_proxy
