@@ -140,20 +140,7 @@ class Operations:
         return answers.statistics({url: self._state.credit_days(url, since) for url in self._state.contents})
 
     def _get_old_results(self, _: GuiRpcCall) -> str:
-        rows = self._state.history(self._view.loop.clock() - HOUR)
-        return answers.old_results(
-            answers.OldResult(
-                project_url=row["project"],
-                result_name=row["job"],
-                app_name=row["app"],
-                exit_status=row["exit_status"],
-                elapsed_time=row["elapsed"],
-                cpu_time=row["cpu_time"],
-                completed_time=row["completed"],
-                create_time=row["reported"],
-            )
-            for row in rows
-        )
+        return answers.old_results(self._state.history(self._view.loop.clock() - HOUR))
 
     # -- projects, jobs and files -------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from cobblestone.wire.text.writer import scalar
 
 MAX_COUNT = 100_000
 """No computer has more CPUs or GPUs."""
-MAX_COPROCS = 64
+MAX_GPU_TYPES = 16
 MAX_TIME = 1e11
 """No time stamp or duration is larger, in seconds; the year 5138."""
 MAX_ID = 2**62
@@ -247,9 +247,9 @@ def read_coproc(element_type: str, reader: FieldReader) -> CoprocRequest:
 
 def read_coprocs(host: Node, notes: list[Lenience]) -> tuple[CoprocRequest, ...]:
     """Return the GPUs in an element about a computer, those without a type left out."""
-    nodes = host.inner("coprocs").children[:MAX_COPROCS]
+    nodes = host.inner("coprocs").children
     read = (read_coproc(COPROC_TYPES.get(node.tag, ""), node.reader(notes)) for node in nodes)
-    return tuple(coproc for coproc in read if coproc.type and coproc.count)
+    return tuple(coproc for coproc in read if coproc.type and coproc.count)[:MAX_GPU_TYPES]
 
 
 COPROC_TYPES = {

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.wire.scheduler.host import COPROC_TYPES, MAX_COPROCS
+from cobblestone.wire.scheduler.host import COPROC_TYPES
 from cobblestone.wire.text.reader import (
     MAX_BLOCK_CHARS,
     Element,
@@ -37,6 +37,7 @@ MAX_FILE_INFOS = 5000
 MAX_APP_VERSIONS = 1000
 MAX_OTHER_RESULTS = 5000
 MAX_PLATFORMS = 32
+MAX_COPROCS = 64
 
 FREE_TEXTS = ("working_global_preferences", "global_preferences", "client_opaque")
 _IGNORED = ("daily_xfer_history", "time_stats_log", "job_log", "user_keywords")
