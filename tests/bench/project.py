@@ -15,7 +15,7 @@ from typing import TypeVar
 from tests.bench.load import Volunteer
 from tests.helpers.store_content import stage_bytes
 
-from cobblestone.demo.stock_client import free_port
+from cobblestone.demo.processes import free_port
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppFile, AppVersion, ComparisonRule
 from cobblestone.domain.hosts import HostDescription
 from cobblestone.domain.job_form import JobForm

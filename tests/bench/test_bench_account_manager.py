@@ -23,7 +23,7 @@ import psutil
 from tests.helpers.manager_world import ManagerWorld
 from tests.helpers.wire_captures import recorded
 
-from cobblestone.demo.stock_client import free_port
+from cobblestone.demo.processes import free_port
 from cobblestone.store.engine.database import Store
 
 N_HOSTS = 1000

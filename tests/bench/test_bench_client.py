@@ -14,9 +14,9 @@ import psutil
 import pytest
 from tests.helpers.gui_rpc_peer import Peer
 from tests.helpers.own_client import OwnClient
+from tests.helpers.stock_client import StockClient
 
 from cobblestone.client.records.state import ClientDatabase
-from cobblestone.demo.stock_client import StockClient
 from cobblestone.wire.client.records import ClientJobState, JobRecord, ProjectContent, ProjectRecord
 from cobblestone.wire.scheduler.job import AppBlock, AppVersionBlock, ResultBlock, WorkunitBlock
 

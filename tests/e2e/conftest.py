@@ -22,9 +22,10 @@ from tests.helpers.command_line import run_here
 from tests.helpers.faulty_proxy import FaultyProxy
 from tests.helpers.nginx import Nginx
 from tests.helpers.redirecting import Redirecting
+from tests.helpers.stock_client import StockClient
 
 import cobblestone
-from cobblestone.demo.stock_client import StockClient, free_port
+from cobblestone.demo.processes import free_port
 from cobblestone.sdk.api.batch import Batch
 from cobblestone.sdk.project import Project
 from cobblestone.store.engine.database import Store

@@ -13,9 +13,10 @@ import httpx
 from tests.e2e.conftest import PASSWORD, LiveProject
 from tests.helpers.eventually import eventually
 from tests.helpers.own_client import OwnClient
+from tests.helpers.stock_client import StockClient
 
 from cobblestone.account_manager.store import ledger
-from cobblestone.demo.stock_client import StockClient, free_port
+from cobblestone.demo.processes import free_port
 from cobblestone.policy.account_manager.accounting import Amounts
 from cobblestone.store.engine.database import Store
 

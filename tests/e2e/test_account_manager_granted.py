@@ -13,10 +13,11 @@ from tests.e2e.conftest import PASSWORD, LiveProject
 from tests.e2e.test_account_manager import EMAIL, WORK, join
 from tests.e2e.test_account_manager_processes import ManagerProcess
 from tests.helpers.eventually import eventually
+from tests.helpers.stock_client import StockClient
 
 from cobblestone.account_manager.store import granted, ledger
 from cobblestone.account_manager.store.granted import AccountStanding, ProjectAccounting
-from cobblestone.demo.stock_client import StockClient, free_port
+from cobblestone.demo.processes import free_port
 from cobblestone.policy.account_manager.accounting import Amounts
 from cobblestone.policy.account_manager.accounting_policies import CEILING, DAY, KAPPA, STARTER_POOL
 from cobblestone.store.engine.database import Store

@@ -22,7 +22,7 @@ from cobblestone.account_manager.core import operation
 from cobblestone.account_manager.core.folder import ManagerFolder, create_manager
 from cobblestone.account_manager.store import ledger, projects
 from cobblestone.account_manager.upkeep import CHECKS, Opened
-from cobblestone.demo.stock_client import free_port
+from cobblestone.demo.processes import free_port
 from cobblestone.store.engine.database import Store
 from cobblestone.wire.project.account import passwd_hash
 

@@ -19,7 +19,7 @@ from tests.helpers.project_world import SimHost, World, upload_body
 from tests.helpers.server_process import RemoteWorld, Server
 from tests.helpers.wire_requests import written_request
 
-from cobblestone.demo.stock_client import free_port
+from cobblestone.demo.processes import free_port
 from cobblestone.ops.settings import parse_settings
 from cobblestone.server.systemd_units import ACCEL_LOCATION, first_port, plan_processes, unit_files
 from cobblestone.store.catalog.files import fan_out, place_of

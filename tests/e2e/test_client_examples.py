@@ -90,7 +90,7 @@ async def test_a_python_app_checkpoints_pauses_quits_continues_and_finishes(
         noted = await world.until(Checkpointed)
         assert 0 < noted.fraction_done < 1
         world.runner.suspend(spec.name)
-        await world.until_true(lambda: world.runner.views()[spec.name].state is ProcessState.SUSPENDED)
+        await world.until_true(lambda: world.runner.tasks[spec.name].state is ProcessState.SUSPENDED)
         world.runner.resume(spec.name)
         world.runner.quit(spec.name)
         assert (await world.until(Ended)).ending is Ending.STOPPED
@@ -125,11 +125,11 @@ async def test_a_native_app_with_the_boinc_api_runs_unmodified(tmp_path: Path) -
         )
         await world.runner.start(spec, 0)
         await world.until_true(
-            lambda: not world.runner.views() or world.runner.views()["gaps_0"].fraction_done > 0
+            lambda: not world.runner.tasks or world.runner.tasks["gaps_0"].fraction_done > 0
         )
         world.runner.suspend(spec.name)
         await world.until_true(
-            lambda: not world.runner.views() or world.runner.views()["gaps_0"].state is ProcessState.SUSPENDED
+            lambda: not world.runner.tasks or world.runner.tasks["gaps_0"].state is ProcessState.SUSPENDED
         )
         world.runner.resume(spec.name)
         ended = await world.until(Ended, seconds=120)

@@ -192,7 +192,6 @@ def test_version_2_groups_hold_the_client_beside_the_jobs(tmp_path: Path) -> Non
     assert (ours / "slot-4" / "memory.max").read_text() == "1000000000"
     assert (ours / "slot-4" / "memory.swap.max").read_text() == "0"
     assert (ours / "slot-4" / "pids.max").read_text() == "50"
-    assert job.enforces_memory
     (ours / "slot-4" / "memory.events").write_text("low 0\noom 1\noom_kill 3\n")
     assert job.out_of_memory_kills() == 3
 

@@ -167,11 +167,12 @@ async def test_suspension_stands_still_and_costs_no_elapsed_time(world: World) -
     world.runner.suspend(spec.name)
     await world.until_true(lambda: world.read("paused"))
     await asyncio.sleep(0.1)
-    view, count = world.runner.views()[spec.name], world.read("count")
-    assert view.state is ProcessState.SUSPENDED
+    task, count = world.runner.tasks[spec.name], world.read("count")
+    elapsed = task.elapsed
+    assert task.state is ProcessState.SUSPENDED
     await asyncio.sleep(0.4)
     assert world.read("count") == count
-    assert world.runner.views()[spec.name].elapsed == view.elapsed
+    assert task.elapsed == elapsed
     world.runner.resume(spec.name)
     assert (await world.until(Ended)).ending is Ending.FINISHED
 
@@ -190,7 +191,7 @@ async def test_a_job_that_reads_no_orders_is_stopped_by_the_system_instead(world
     await world.runner.start(spec, 0)
     await world.until_true(lambda: world.read("beat"))
     world.runner.suspend(spec.name)
-    await world.until_true(lambda: not world.runner.views()[spec.name].listens)
+    await world.until_true(lambda: not world.runner.tasks[spec.name].listens)
     await asyncio.sleep(0.2)
     before = world.read("beat")
     await asyncio.sleep(0.3)
@@ -257,7 +258,7 @@ async def test_quit_waits_for_the_next_checkpoint_when_there_is_time(world: Worl
     await world.runner.start(spec, 0)
     world.runner.quit(spec.name, patience=20.0)
     await asyncio.sleep(0.5)
-    assert world.runner.views()[spec.name].state is ProcessState.EXECUTING
+    assert world.runner.tasks[spec.name].state is ProcessState.EXECUTING
     (world.slot() / "go").touch()
     ended = await world.until(Ended)
     assert ended.ending is Ending.STOPPED
@@ -282,7 +283,7 @@ async def test_exit_without_finish_file_is_a_restart_and_a_temporary_exit_a_paus
     ("program", "status", "words"),
     [
         ("sys.exit(7)", 7, "process exited with code 7 (0x7, -249)"),
-        ("sys.exit(195)", 195, "a program started by the job failed"),
+        ("sys.exit(195)", 195, "A program that the task started failed"),
         ("finish()", -161, "without its output file out"),
         ('open(resolve("out"), "w").write("x" * 1000001); finish()', -131, "the project allows 1000000"),
     ],
@@ -307,7 +308,7 @@ async def test_cpu_time_of_ended_jobs_stays_counted(world: World) -> None:
     ended = await world.until(Ended)
     assert world.runner.cpu_seconds() >= 0.7  # partly estimated under bubblewrap
     assert ended.cpu_time >= 0.7
-    assert world.runner.views() == {}
+    assert world.runner.tasks == {}
 
 
 async def test_a_crash_is_an_error_and_a_kill_from_outside_a_restart(world: World) -> None:

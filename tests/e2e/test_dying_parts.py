@@ -16,7 +16,7 @@ import pytest
 from tests.helpers.eventually import eventually
 
 from cobblestone.cli import run_command
-from cobblestone.demo.stock_client import free_port
+from cobblestone.demo.processes import free_port
 
 HOLD_DATABASE = """
 import sqlite3, sys, time

@@ -14,7 +14,7 @@ import pytest
 from tests.helpers.project_world import SimHost, World
 from tests.helpers.server_process import RemoteWorld, Server
 
-from cobblestone.demo.stock_client import free_port
+from cobblestone.demo.processes import free_port
 
 N_IDLE = 1000
 MIB = 2**20

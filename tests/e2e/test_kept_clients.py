@@ -14,8 +14,9 @@ from tests.helpers.kept_clients import BEFORE, CLIENTS, LONG, SHORT, unpack
 from tests.helpers.kept_project import RELEASED
 from tests.helpers.newer_version import CONTRACTED, install_newer
 from tests.helpers.server_process import Server
+from tests.helpers.stock_client import StockClient
 
-from cobblestone.demo.stock_client import StockClient, free_port
+from cobblestone.demo.processes import free_port
 from cobblestone.domain.values import ResultId
 from cobblestone.store.engine.database import Store
 from cobblestone.store.maintenance.upgrade import current_revision

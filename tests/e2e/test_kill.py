@@ -15,7 +15,7 @@ from tests.helpers.killed_project import check, make_project, work
 from tests.helpers.project_world import SimHost
 from tests.helpers.server_process import RemoteWorld, Server
 
-from cobblestone.demo.stock_client import free_port
+from cobblestone.demo.processes import free_port
 from cobblestone.store.engine.database import Store
 
 N_JOBS = 60

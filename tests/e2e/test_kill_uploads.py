@@ -16,7 +16,7 @@ from tests.e2e.test_kill import RemoteWorld
 from tests.helpers.project_world import SimHost, World
 from tests.helpers.server_process import Server
 
-from cobblestone.demo.stock_client import free_port
+from cobblestone.demo.processes import free_port
 from cobblestone.store.engine.database import Store
 from cobblestone.store.work.uploads import output_content, outputs_of_results
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import psutil
 import pytest
 from tests.e2e.conftest import LiveProject
+from tests.helpers.stock_client import StockClient
 
-from cobblestone.demo.stock_client import ClientTask, StockClient
+from cobblestone.demo.stock_client import ClientTask
 
 #: Counts to the number in its input, a tenth of a second each; checkpoints; tells where it started.
 COUNTER = """

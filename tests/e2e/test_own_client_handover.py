@@ -11,8 +11,7 @@ from tests.e2e.conftest import LiveProject
 from tests.e2e.test_launcher import COUNTER
 from tests.helpers.gui_rpc_peer import Peer
 from tests.helpers.own_client import PREFERENCES, OwnClient
-
-from cobblestone.demo.stock_client import StockClient
+from tests.helpers.stock_client import StockClient
 
 STATE = "slots/0/boinc_task_state.xml"  #: written at each checkpoint, by both clients
 

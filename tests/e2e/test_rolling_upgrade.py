@@ -18,7 +18,7 @@ from tests.helpers.project_world import SimHost
 from tests.helpers.server_process import RemoteWorld, Server
 
 from cobblestone import __version__
-from cobblestone.demo.stock_client import free_port
+from cobblestone.demo.processes import free_port
 from cobblestone.store.engine.database import Store
 from cobblestone.store.maintenance.upgrade import current_revision
 from cobblestone.store.schema.project import PROJECT

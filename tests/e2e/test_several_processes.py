@@ -16,7 +16,7 @@ from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import SimHost
 from tests.helpers.server_process import RemoteWorld, Server
 
-from cobblestone.demo.stock_client import free_port
+from cobblestone.demo.processes import free_port
 from cobblestone.store.engine.database import Store
 
 N_JOBS = 120

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cobblestone.cli import run_command
-from cobblestone.demo.stock_client import free_port
+from cobblestone.demo.processes import free_port
 
 
 class Terminal:

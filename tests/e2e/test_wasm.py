@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.conftest import LiveProject
 from tests.helpers.wasm_slot import compile_native_launcher, steps
 
-from cobblestone.demo import stock_client
+from cobblestone.demo import processes
 from cobblestone.sdk.api.jobs import Job
 
 PLATFORM = "x86_64-pc-linux-gnu"
@@ -68,5 +68,5 @@ def without_python(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         found = shutil.which(name)
         assert found
         (folder / name).symlink_to(found)
-    environment = {**stock_client.environment_without_proxies(), "PATH": str(folder)}
-    monkeypatch.setattr(stock_client, "environment_without_proxies", lambda: environment)
+    environment = {**processes.environment_without_proxies(), "PATH": str(folder)}
+    monkeypatch.setattr(processes, "environment_without_proxies", lambda: environment)

@@ -19,7 +19,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 from tests.helpers.eventually import eventually
 
-from cobblestone.demo.stock_client import free_port
+from cobblestone.demo.processes import free_port
 
 BUCKET = "project-files"
 KEYS = {"access_key": "alice", "secret_key": "a secret of alice"}

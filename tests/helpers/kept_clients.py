@@ -19,8 +19,7 @@ from pathlib import Path
 from tests.e2e.conftest import TEMPLATE_PORT, LiveProject
 from tests.e2e.test_launcher import COUNTER
 from tests.helpers.kept_project import RELEASED
-
-from cobblestone.demo.stock_client import StockClient
+from tests.helpers.stock_client import StockClient
 
 CLIENTS = ("alice", "bob")
 BEFORE, SHORT, LONG = 2, 80, 300

@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from cobblestone.demo.stock_client import free_port
+from cobblestone.demo.processes import free_port
 
 DOCS = Path(__file__).parents[2] / "docs" / "operations.md"
 PROGRAM = shutil.which("nginx") or "/usr/sbin/nginx"

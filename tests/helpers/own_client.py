@@ -18,7 +18,8 @@ from tests.helpers.client_tasks import open_to_other_accounts
 from tests.helpers.command_line import run_here
 
 from cobblestone.client.remote.access import Access, ask, local_address, read_access
-from cobblestone.demo.stock_client import free_port, parse_tasks
+from cobblestone.demo.processes import free_port
+from cobblestone.demo.stock_client import parse_tasks
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.ops.environment import environment_without_proxies
 

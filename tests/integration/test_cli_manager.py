@@ -18,7 +18,7 @@ from tests.helpers.manager_world import Caller, ManagerWorld
 
 from cobblestone.account_manager.store import hosts, ledger
 from cobblestone.cli import run_command
-from cobblestone.demo.stock_client import free_port
+from cobblestone.demo.processes import free_port
 from cobblestone.store.engine.database import Store
 
 

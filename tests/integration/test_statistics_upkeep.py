@@ -14,13 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.helpers.statistics_exports import DAY, next_day, population
 
 from cobblestone.cli import run_command
-from cobblestone.domain.errors import StoreError
+from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.service.backup import make_backup, restore_backup
 from cobblestone.statistics import backup
 from cobblestone.statistics.backup import site_contents
 from cobblestone.statistics.collector import ExportCollector
 from cobblestone.statistics.doctor import CHECKS
-from cobblestone.statistics.folder import CollectedProject, SiteFolder, create_site
+from cobblestone.statistics.folder import CollectedProject, SiteFolder, create_site, load_settings
 from cobblestone.statistics.ingest import ingest
 from cobblestone.statistics.run import METRICS, create_app, open_site
 from cobblestone.statistics.store.build import published
@@ -210,3 +210,26 @@ def test_the_page_for_operators_names_all_metrics_and_checks():
         assert f"`cobblestone_{name}`" in text, name
     for name in CHECKS:
         assert f"| `{name}` |" in text, name
+
+
+def test_wrong_settings_are_named_also_in_the_list_and_the_environment_overrides_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with pytest.raises(ConfigError, match="is not a cobblestone statistics site"):
+        load_settings(tmp_path)
+    path = create_site(tmp_path)
+    good = '[[project]]\nname = "one"\ntitle = "One"\nurl = "http://one.example.org/"\n'
+    with path.open("a") as file:
+        file.write(f'{good}[[project]]\nname = "Two"\ntitel = "Two"\n')
+    with pytest.raises(ConfigError) as raised:
+        load_settings(tmp_path)
+    said = str(raised.value)
+    assert "unknown setting 'project.1.titel'. Did you mean 'title'?" in said
+    assert "project.1.title is missing." in said
+    assert "project.1.name = 'Two' is not allowed" in said
+    path.write_text(2 * good)
+    with pytest.raises(ConfigError, match="two projects have the name 'one'"):
+        load_settings(tmp_path)
+    path.write_text(good)
+    monkeypatch.setenv("COBBLESTONE_STATISTICS_SERVER__PORT", "9000")
+    assert load_settings(tmp_path).server.port == 9000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import textwrap
 from dataclasses import replace
 from pathlib import Path
@@ -359,6 +360,9 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
         *("results", "report.md", "report.html", "figures.csv"),
         *("gains.svg", "cloud.svg", "drift.svg", "escrow.svg"),
     }
+    page = (tmp_path / "report.html").read_text()
+    assert '<img src="gains.svg"' in page
+    assert re.search(r'<td class="miss"[^>]*>[0-9.]+ !</td>', page)
     before = (tmp_path / "gains.svg").read_bytes()
     write_report(tmp_path)
     assert (tmp_path / "gains.svg").read_bytes() == before

@@ -201,6 +201,7 @@ READERS: dict[str, Reader] = {
     "service.pages.fields:number_problem": text(lambda body: fields.number_problem(body, 0, 1), 8000),
     "service.pages.fields:parse_number": text(fields.parse_number, 8000, "1, 1e"),
     "service.pages.wording:tidy_numbers": text(wording.tidy_numbers, 8000, "1.1 1.1e 1e+1"),
+    "service.pages.site:Site.own_address": text(site.Site.own_addresses.fullmatch, 8000, "a_.php?A=%2"),
     "service.pages.site:Visit.form_with_file": Reader(
         multipart, 5 * MB, names="--a\r\n \r\n--a \r\n- content-disposition:~form-data;~name=a\r\n"
     ),
@@ -709,7 +710,8 @@ ON_THE_LOOP = {
     *(f"wire.client.task_messages:{name}" for name in ("read_result_name", "read_status", "read_graphics")),
     *(f"wire.client.task_messages:{name}" for name in ("read_soft_link", "read_variety", "read_task_state")),
     *(f"service.pages.fields:{name}" for name in ("number_problem", "parse_number")),
-    *("service.languages:best_of", "service.pages.wording:tidy_numbers", "service.pages.site:Visit.form_with_file"),
+    *("service.languages:best_of", "service.pages.wording:tidy_numbers"),
+    *(f"service.pages.site:{name}" for name in ("Site.own_address", "Visit.form_with_file")),
     *("starlette.requests:cookie_parser", "starlette.responses:FileResponse"),
     *("domain.texts:markup_in", "domain.job_form:legal_name", "domain.job_form:find_placeholders"),
 }  # fmt: skip

@@ -72,7 +72,7 @@ def examples(
     name: Annotated[
         str, typer.Argument(help="The example to copy; without a name, the examples are listed.")
     ] = "",
-    to: Annotated[Path, typer.Option("--to", help="The folder to copy it to.", show_default=True)] = Path(),
+    to: Annotated[Path, typer.Option(help="The folder to copy it to.", show_default=True)] = Path(),
 ) -> None:
     """List the included examples, or copy one to read, change and run."""
     from cobblestone.demo.services import copy_example, example_names

@@ -119,6 +119,11 @@ def _cell(value: object) -> str:
     return str(value)
 
 
+def named(value: object, *names: str) -> dict[str, object]:
+    """Return some attributes of a value, for JSON."""
+    return {name: getattr(value, name) for name in names}
+
+
 def when(seconds: float | None) -> str:
     """Return a time for people, in the machine's time zone."""
     if seconds is None:

@@ -6,20 +6,17 @@ The protocol is https://chromedevtools.github.io/devtools-protocol/; of it two m
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from cobblestone.demo.stock_client import ClientError, ClientTask, LoggedClient, end_tree
+from cobblestone.demo.stock_client import ClientError, ClientTask, LoggedClient
 from cobblestone.domain.errors import ConfigError
-from cobblestone.ops.environment import environment_without_proxies
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
@@ -69,9 +66,7 @@ class Tab(LoggedClient):
         """Prepare ``folder``, where the browser keeps its profile.  Raises ConfigError if Chromium is not installed."""
         self._program = chromium()
         super().__init__(folder)
-        self._process: subprocess.Popen[bytes] | None = None
         self._connection: ClientConnection | None = None
-        self._opened = contextlib.ExitStack()
         self._numbers = itertools.count(1)
 
     def start(self) -> None:
@@ -85,33 +80,17 @@ class Tab(LoggedClient):
         port = self.folder / "DevToolsActivePort"
         # Chromium's own sandbox cannot be set up by root, and the page is our own project's.
         root = ("--no-sandbox",) if os.geteuid() == 0 else ()
-        with (self.folder / "client.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    self._program,
-                    *_QUIET,
-                    *root,
-                    f"--user-data-dir={self.folder}",
-                    "--remote-debugging-port=0",
-                    "about:blank",
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment_without_proxies(),
-                start_new_session=True,  # Ctrl-C in a terminal must not reach it: we end it
-            )
-        self._opened.callback(end_tree, self._process)
+        shown = (f"--user-data-dir={self.folder}", "--remote-debugging-port=0", "about:blank")
+        self.launch(self._program, *_QUIET, *root, *shown)
         self.wait_for(lambda: self._listens(port), seconds=START_SECONDS, what="Chromium")
         targets = httpx.get(
             f"http://127.0.0.1:{port.read_text(encoding='ascii').split()[0]}/json/list", trust_env=False
         ).json()
         (address,) = (each["webSocketDebuggerUrl"] for each in targets if each["type"] == "page")
-        self._connection = self._opened.enter_context(connect(address, proxy=None, max_size=None))
+        self._connection = connect(address, proxy=None, max_size=None)
 
     def _listens(self, port: Path) -> bool:
-        if self._process is not None and self._process.poll() is not None:
-            raise ClientError(f"Chromium ended at once:\n{self.log()[-2000:]}")
+        self.check_alive()
         return port.exists() and port.read_text(encoding="ascii").count("\n") > 0
 
     def compute(self, url: str) -> None:
@@ -130,13 +109,14 @@ class Tab(LoggedClient):
 
     def update(self, url: str) -> None:
         """Check that the browser is alive: the page asks for work automatically.  Raises ClientError."""
-        if self._process is None or self._process.poll() is not None:
-            raise ClientError(f"Chromium ended:\n{self.log()[-2000:]}")
+        self.check_alive()
 
     def stop(self) -> None:
         """Close the tab, and the browser with all its processes."""
-        self._connection = None
-        self._opened.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+        super().stop()
 
     def _evaluate(self, expression: str) -> object:
         """Return the value of an expression in the tab: a text, number or truth value."""
@@ -166,12 +146,8 @@ def parse_rows(text: str) -> list[ClientTask]:
         ClientTask(
             name=row["name"],
             state=row["state"],
-            scheduler_state="",
             active_task_state="EXECUTING" if row["done"] else "",
             fraction_done=row["done"],
-            cpu_time=0.0,
-            checkpoint_cpu_time=0.0,
-            suspended=False,
         )
         for row in json.loads(text)
     ]

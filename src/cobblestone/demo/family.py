@@ -6,8 +6,6 @@ import contextlib
 import importlib.util
 import itertools
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,18 +15,10 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
-import cobblestone
 from cobblestone.demo import services
 from cobblestone.demo.own_client import OwnClient
-from cobblestone.demo.run import (
-    BatchDisplay,
-    Volunteer,
-    account_key,
-    needs_the_client,
-    submit_sunspots,
-    tasks_of,
-)
-from cobblestone.demo.stock_client import StockClient, free_port, missing_programs
+from cobblestone.demo.run import account_key, follow, submit_sunspots
+from cobblestone.demo.stock_client import StockClient, require_programs
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.files import write_private
 from cobblestone.sdk.api.batch import Batch
@@ -36,7 +26,6 @@ from cobblestone.sdk.project import Project
 
 STEP_SECONDS = 15
 """Exports are made, collected and drawn so often here; elsewhere once a day."""
-UPDATE_SECONDS = 5.0
 TIMEOUT_SECONDS = 900.0
 ALICE, BOB = "alice@example.org", "bob@example.org"
 ENVIRONMENT = {
@@ -77,8 +66,7 @@ def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Con
         CobblestoneError: a part did not do its part.
     """
     console = console or Console()
-    if missing := missing_programs():
-        raise ConfigError(needs_the_client(missing))
+    require_programs()
     if any(importlib.util.find_spec(name) is None for name in ("duckdb", "numba", "pyarrow")):
         raise ConfigError("A statistics site needs more libraries: pip install 'cobblestone[lab]'")
     begin = time.monotonic()
@@ -120,8 +108,9 @@ def _places(folder: Path) -> tuple[DemoService, DemoService, DemoService, DemoSe
     """Return the paths of everything."""
 
     def place(name: str, title: str, command: str) -> DemoService:
-        url = f"http://127.0.0.1:{free_port()}/"
-        return DemoService(name=name, title=title, command=command, folder=folder / name, url=url)
+        return DemoService(
+            name=name, title=title, command=command, folder=folder / name, url=services.free_url()
+        )
 
     return (
         place("sunspots", "Sunspots", "run"),
@@ -131,23 +120,14 @@ def _places(folder: Path) -> tuple[DemoService, DemoService, DemoService, DemoSe
     )
 
 
-def _port(place: DemoService) -> str:
-    return place.url.rpartition(":")[2].rstrip("/")
-
-
 def _projects(stack: contextlib.ExitStack, projects: Sequence[DemoService], jobs: int) -> list[Batch]:
     """Start two projects with work; return the work."""
-    opened: list[Project] = []
-    for place in projects:
-        named = ("--name", place.title, "--url", place.url, "--port", _port(place))
-        services.run_command("project", "create", str(place.folder), *named)
+    sunspots, primes = (
         stack.enter_context(
-            services.service(
-                *place.command.split(), folder=place.folder, url=place.url, environment=ENVIRONMENT
-            )
+            services.running_project(place.folder, name=place.title, url=place.url, environment=ENVIRONMENT)
         )
-        opened.append(stack.enter_context(cobblestone.connect(place.folder)))
-    sunspots, primes = opened
+        for place in projects
+    )
     inputs = projects[0].folder.parent / "inputs"
     return [
         submit_sunspots(
@@ -160,23 +140,22 @@ def _projects(stack: contextlib.ExitStack, projects: Sequence[DemoService], jobs
 def submit_primes(project: Project, folder: Path, inputs: Path) -> Batch:
     """Add the test of Lucas and Lehmer, and exponents around 10,000."""
     example = services.examples_folder() / "mersenne"
-    made = [sys.executable, str(example / "make_inputs.py"), "--folder", str(inputs), "--per-file", "6"]
-    subprocess.run([*made, "--last", "11200"], check=True, capture_output=True)
     services.run_command(
         *("app", "create", "lucas-lehmer", "--project", str(folder), "--title", "Which 2^p - 1 are prime?"),
         *("--command", "python3 lucas_lehmer.py {input} {output}"),
         *("--files", str(example / "lucas_lehmer.py"), "--quorum", "1", "--flops-est", "2e10"),
     )
-    return project.submit("lucas-lehmer", sorted(inputs.glob("*.txt")), name="Exponents around 10,000")
+    files = services.make_inputs("mersenne", inputs, "--per-file", "6", "--last", "11200")
+    return project.submit("lucas-lehmer", files, name="Exponents around 10,000")
 
 
 def _manager(stack: contextlib.ExitStack, manager: DemoService, projects: Sequence[DemoService]) -> None:
     folder = str(manager.folder)
-    named = ("--name", "One account", "--url", manager.url, "--port", _port(manager))
+    named = ("--name", "One account", "--url", manager.url, "--port", services.port_of(manager.url))
     services.run_command("manager", "create", folder, *named)
     for place in projects:
         services.run_command("manager", "add", folder, place.url)
-        token = manager.folder / "keys" / f"{_port(place)}.token"
+        token = manager.folder / "keys" / f"{services.port_of(place.url)}.token"
         made = services.run_command(
             *("token", "create", "One account", "--scope", "accounting"),
             *("--project", str(place.folder), "--quiet"),
@@ -262,7 +241,7 @@ def _statistics(
         for place in projects
     )
     (statistics.folder / "statistics.toml").write_text(
-        f'[site]\nname = "Statistics"\nurl = "{statistics.url}"\n\n[server]\nport = {_port(statistics)}\n\n'
+        f'[site]\nname = "Statistics"\nurl = "{statistics.url}"\n\n[server]\nport = {services.port_of(statistics.url)}\n\n'
         f"[collect]\nevery_seconds = {STEP_SECONDS}\nstep_seconds = {STEP_SECONDS}\nretry_seconds = {STEP_SECONDS}\n"
         f"pause_seconds = 0\n{tables}",
         encoding="utf-8",
@@ -294,38 +273,22 @@ def _follow(
     statistics: DemoService,
 ) -> CreditHistory:
     """Show progress until all jobs are done and the statistics site has read the later exports; return Alice's credit history."""
-    n_jobs, next_update, finished = sum(batch.status().njobs for batch in batches), 0.0, 0.0
-    end, turn = time.monotonic() + TIMEOUT_SECONDS, itertools.cycle(projects)
     site = stack.enter_context(services.visitor(statistics.url))
-    known = "none yet"
-    with BatchDisplay(console, n_jobs) as display:
-        while True:
-            states = [batch.status() for batch in batches]
-            done = sum(state.n_success + state.n_error for state in states)
-            if done >= n_jobs and not finished:
-                finished = time.time()
-            curve = read_curve(site, "Alice", since=finished)
-            if curve:
-                known = " · ".join(f"{title} {total:.2f}" for title, total in curve.totals.items())
-            volunteers = [Volunteer(name, tasks_of(client)) for name, client in clients.items()]
-            display.update(done, volunteers, f"Alice's statistics: {known}")
-            if finished and curve and len(curve.totals) == len(projects) and curve.n_steps > 1:
-                break
-            if time.monotonic() > end:
-                raise CobblestoneError(
-                    f"After {TIMEOUT_SECONDS / 60:g} minutes {done} of {n_jobs} jobs are done; see the logs in"
-                    f" {statistics.folder.parent}."
-                )
-            if time.monotonic() > next_update:
-                # The client's own pauses between requests are minutes long; a volunteer's "update" button does the same.
-                place = next(turn)
-                for volunteer, client in zip(volunteers, clients.values(), strict=True):
-                    if sum(1 for task in volunteer.tasks if task.fraction_done < 1) < 3:
-                        client.update(place.url)
-                next_update = time.monotonic() + UPDATE_SECONDS
-            time.sleep(1)
-    if failed := sum(state.n_error for state in states):
-        console.print(f"{failed} of {n_jobs} jobs failed; the projects' pages say why.")
+    curve, known = CreditHistory(address="", totals={}, n_steps=0), "none yet"
+
+    def watch(finished: float) -> tuple[str, bool]:
+        nonlocal curve, known
+        found = read_curve(site, "Alice", since=finished)
+        if found is not None:
+            curve = found
+            known = " · ".join(f"{title} {total:.2f}" for title, total in curve.totals.items())
+        complete = found is not None and len(curve.totals) == len(projects) and curve.n_steps > 1
+        return f"Alice's statistics: {known}", complete
+
+    urls = [place.url for place in projects]
+    failed = follow(console, batches, clients, urls, seconds=TIMEOUT_SECONDS, enough=3, watch=watch)
+    if failed:
+        console.print(f"{failed} jobs failed; the projects' pages say why.")
     return curve
 
 

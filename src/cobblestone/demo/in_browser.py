@@ -6,8 +6,6 @@ import contextlib
 import importlib.util
 import platform
 import shutil
-import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -16,11 +14,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-import cobblestone
 from cobblestone.demo.chromium import Tab, chromium
-from cobblestone.demo.run import SHOWN, follow, member, needs_the_client
-from cobblestone.demo.services import examples_folder, finish, run_command, service, stage
-from cobblestone.demo.stock_client import StockClient, free_port, missing_programs
+from cobblestone.demo.run import SHOWN, follow, member, refuse_failures
+from cobblestone.demo.services import (
+    examples_folder,
+    finish,
+    free_url,
+    make_inputs,
+    run_command,
+    running_project,
+    stage,
+)
+from cobblestone.demo.stock_client import StockClient, require_programs
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.domain.values import ResultId
@@ -70,43 +75,41 @@ def run_browser_demo(
         CobblestoneError: a part did not do its part, or two answers differ.
     """
     console = console or Console()
-    if missing := missing_programs():
-        raise ConfigError(needs_the_client(missing))
+    require_programs()
     chromium()
     if importlib.util.find_spec("websockets") is None:
         raise ConfigError("Controlling Chromium needs one more library: pip install 'cobblestone[client]'")
     begin = time.monotonic()
-    project_folder = folder / "project"
+    project_folder, url = folder / "project", free_url()
     with stage(console, folder, {project_folder: "run"}) as stack:
         console.print("[bold]1[/]  Creating a project, and compiling a C program to WebAssembly …")
-        url = _create(project_folder, folder / "program")
-        stack.enter_context(
-            service("run", folder=project_folder, url=url, environment={**SHOWN, **KEEP_OUTPUTS})
+        kept = {**SHOWN, **KEEP_OUTPUTS}
+        project = stack.enter_context(
+            running_project(project_folder, name="Orbits", url=url, environment=kept)
         )
-        project = stack.enter_context(cobblestone.connect(project_folder))
+        _create_app(project_folder, folder / "program")
         console.print(f"[bold]2[/]  It runs at {url}. Adding {jobs} inputs, each for two computers …")
-        batch = _submit(project, folder / "inputs", jobs)
+        options = ("--systems", str(jobs), "--years", str(YEARS))
+        files = make_inputs("wasm", folder / "inputs", *options)
+        batch = project.submit(APP, files, name=f"{YEARS} years")
         console.print(f"[bold]3[/]  Alice attaches her client; a visitor opens {url}compute …")
-        alice = stack.enter_context(member("Alice", url, StockClient(folder / "alice", ncpus=1)))
+        alice = StockClient(folder / "alice", ncpus=1)
+        stack.enter_context(member("Alice", url, alice))
         tab = Tab(folder / "chromium")
         stack.callback(tab.stop)
         tab.start()
         tab.compute(url)
-        for name, kind in (("Alice", alice.client.kind), ("The visitor", tab.kind)):
+        for name, kind in (("Alice", alice.kind), ("The visitor", tab.kind)):
             console.print(f"   {name}: {kind}")
-        follow(console, batch, {"Alice's computer": alice.client, "The visitor's tab": tab}, url, jobs)
+        computers = {"Alice's computer": alice, "The visitor's tab": tab}
+        refuse_failures(follow(console, [batch], computers, [url]))
         answers = read_answers(project, project_folder, batch)
         _report(console, answers, read_computers(project, answers))
         finish(console, begin, keep=keep, addresses={"The project's page": url})
 
 
-def _create(project_folder: Path, program: Path) -> str:
-    """Create the project with its app, for this kind of computer and for browsers; return its address."""
-    port = free_port()
-    url = f"http://127.0.0.1:{port}/"
-    run_command(
-        "project", "create", str(project_folder), "--name", "Orbits", "--url", url, "--port", str(port)
-    )
+def _create_app(project_folder: Path, program: Path) -> None:
+    """Create the app, for this kind of computer and for browsers."""
     program.mkdir()
     source = Path(shutil.copy(examples_folder() / "wasm" / "orbits.c", program))
     run_command(
@@ -115,7 +118,6 @@ def _create(project_folder: Path, program: Path) -> str:
         *("--platform", native_platform(platform.machine())),
         *("--quorum", "2", "--compare", "bitwise", "--flops-est", str(YEARS * FLOPS_PER_YEAR)),
     )
-    return url
 
 
 def native_platform(machine: str) -> str:
@@ -125,14 +127,6 @@ def native_platform(machine: str) -> str:
             f"WebAssembly apps run on Linux on {' and '.join(_PLATFORMS)}, and this is {machine}."
         )
     return _PLATFORMS[machine]
-
-
-def _submit(project: Project, inputs: Path, jobs: int) -> Batch:
-    """Add one job for each solar system."""
-    make_inputs = examples_folder() / "wasm" / "make_inputs.py"
-    words = ("--folder", str(inputs), "--systems", str(jobs), "--years", str(YEARS))
-    subprocess.run([sys.executable, str(make_inputs), *words], check=True, capture_output=True)
-    return project.submit(APP, sorted(inputs.glob("*.txt")), name=f"{YEARS} years")
 
 
 def read_answers(project: Project, project_folder: Path, batch: Batch) -> dict[str, list[BrowserAnswer]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,20 +10,18 @@ from typing import Any
 from cobblestone.client.remote.access import ACCESS_FILE, ask, local_address
 from cobblestone.demo.stock_client import ClientError, ClientTask, LoggedClient, free_port, write_wishes
 from cobblestone.domain.errors import CobblestoneError
-from cobblestone.ops.environment import environment_without_proxies
 
 START_SECONDS = 60.0
-STOP_SECONDS = 75.0
 
 
 class OwnClient(LoggedClient):
     """One client process in one data directory; has the methods of `StockClient` that the demonstration needs."""
 
     kind = "cobblestone's own client"
+    stop_seconds = 75.0  # its jobs save their work
 
     def __init__(self, folder: Path, *, ncpus: int = 1) -> None:
         super().__init__(folder)
-        self._process: subprocess.Popen[bytes] | None = None
         write_wishes(folder, ncpus=ncpus)
 
     def start(self) -> None:
@@ -34,39 +31,16 @@ class OwnClient(LoggedClient):
             ClientError: it does not come up.
         """
         (self.folder / ACCESS_FILE).unlink(missing_ok=True)
-        with (self.folder / "client.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "cobblestone", "client", "run", str(self.folder)),
-                    *("--gui-port", str(free_port())),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment_without_proxies(),
-                start_new_session=True,  # Ctrl-C in a terminal must not reach it before we have asked it to stop
-            )
+        command = (sys.executable, "-m", "cobblestone", "client", "run", str(self.folder))
+        self.launch(*command, "--gui-port", str(free_port()))
         self.wait_for(self._answers, seconds=START_SECONDS, what="start")
 
     def _answers(self) -> bool:
-        if self._process is not None and self._process.poll() is not None:
-            raise ClientError(f"The client ended at once:\n{self.log()[-2000:]}")
+        self.check_alive()
         with contextlib.suppress(CobblestoneError):
             self._ask("status")
             return True
         return False
-
-    def stop(self) -> None:
-        """Stop the client, whose jobs save their work, with all its child processes."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
     def attach(self, url: str, authenticator: str) -> None:
         """Attach to a project."""
@@ -95,12 +69,9 @@ class OwnClient(LoggedClient):
             ClientTask(
                 name=row["name"],
                 state=row["state"],
-                scheduler_state="",
                 active_task_state="EXECUTING" if row["state"] == "running" else "",
                 fraction_done=row["fraction_done"],
                 cpu_time=row["cpu_time"],
-                checkpoint_cpu_time=0.0,
-                suspended=row["suspended"],
             )
             for row in rows
         ]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
-import subprocess
-import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -18,24 +16,30 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-import cobblestone
 from cobblestone.demo.own_client import OwnClient
-from cobblestone.demo.services import PASSWORD, examples_folder, finish, run_command, service, stage
-from cobblestone.demo.stock_client import ClientError, ClientTask, StockClient, free_port, missing_programs
-from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.demo.services import (
+    PASSWORD,
+    examples_folder,
+    finish,
+    free_url,
+    make_inputs,
+    run_command,
+    running_project,
+    stage,
+)
+from cobblestone.demo.stock_client import (
+    ClientError,
+    ClientTask,
+    StockClient,
+    missing_programs,
+    require_programs,
+)
+from cobblestone.domain.errors import CobblestoneError
 from cobblestone.sdk.api.batch import Batch
 from cobblestone.sdk.project import Project
 from cobblestone.wire.project.account import passwd_hash
 
 MAX_TASKS_SHOWN = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Volunteer:
-    """One volunteer's state for the display."""
-
-    name: str
-    tasks: Sequence[ClientTask]
 
 
 class BatchDisplay:
@@ -64,15 +68,14 @@ class BatchDisplay:
         if self._live is not None:
             self._live.stop()
 
-    def update(self, done: int, volunteers: Sequence[Volunteer], note: str = "") -> None:
+    def update(self, done: int, volunteers: Mapping[str, Sequence[ClientTask]], note: str = "") -> None:
         """Show a new state; ``note`` is a separate line."""
         self._progress.update(self._task, completed=done)
         if self._live is not None:
             self._live.update(Group(self._progress, *([note] if note else []), *self._tables(volunteers)))
             return
-        computing = sum(
-            1 for each in volunteers for task in each.tasks if task.active_task_state == "EXECUTING"
-        )
+        tasks = itertools.chain.from_iterable(volunteers.values())
+        computing = sum(1 for task in tasks if task.active_task_state == "EXECUTING")
         line = f"{done} of {self._progress.tasks[0].total:g} answers, {computing} tasks computing" + (
             f"; {note}" if note else ""
         )
@@ -80,15 +83,15 @@ class BatchDisplay:
             self._last_line = line
             self._console.print(f"  {time.monotonic() - self._begin:5.1f} s  {line}")
 
-    def _tables(self, volunteers: Sequence[Volunteer]) -> list[RenderableType]:
+    def _tables(self, volunteers: Mapping[str, Sequence[ClientTask]]) -> list[RenderableType]:
         tables: list[RenderableType] = []
-        for volunteer in volunteers:
-            table = Table(title=volunteer.name, title_justify="left", box=None, padding=(0, 2))
+        for name, tasks in volunteers.items():
+            table = Table(title=name, title_justify="left", box=None, padding=(0, 2))
             table.add_column("task", width=36)
             table.add_column("state", width=12)
             table.add_column("done", justify="right", width=7)
             table.add_column("CPU time", justify="right", width=9)
-            shown = sorted(volunteer.tasks, key=lambda task: task.active_task_state != "EXECUTING")
+            shown = sorted(tasks, key=lambda task: task.active_task_state != "EXECUTING")
             for task in shown[:MAX_TASKS_SHOWN]:
                 state = "computing" if task.active_task_state == "EXECUTING" else task.state
                 table.add_row(task.name, state, f"{task.fraction_done:.0%}", f"{task.cpu_time:.1f} s")
@@ -104,14 +107,6 @@ UPDATE_SECONDS = 4.0
 SHOWN = {"COBBLESTONE_ACCOUNTS__COMPUTERS": "shown"}
 """Volunteers join by their clients, which do not ask; who watches wants to see their computers."""
 VOLUNTEERS = ("Alice", "Bob")
-
-
-@dataclass(slots=True)
-class DemoVolunteer:
-    """A volunteer with a computing client."""
-
-    name: str
-    client: StockClient | OwnClient
 
 
 class Followed(Protocol):
@@ -144,50 +139,38 @@ def run_demo(
         ClientError: a client did not do its part.
     """
     console = console or Console()
-    missing = missing_programs()
-    if missing and not own_client:
-        raise ConfigError(needs_the_client(missing, "Without it: --own-client."))
+    if not own_client:
+        require_programs("Without it: --own-client.")
     begin = time.monotonic()
-    project_folder = folder / "project"
+    project_folder, url = folder / "project", free_url()
     with stage(console, folder, {project_folder: "run"}) as stack:
         console.print("[bold]1[/]  Creating a project on SQLite …")
-        port = free_port()
-        url = f"http://127.0.0.1:{port}/"
-        run_command(
-            "project", "create", str(project_folder), "--name", "Sunspots", "--url", url, "--port", str(port)
+        project = stack.enter_context(
+            running_project(project_folder, name="Sunspots", url=url, environment=SHOWN)
         )
-        stack.enter_context(service("run", folder=project_folder, url=url, environment=SHOWN))
-        project = stack.enter_context(cobblestone.connect(project_folder))
         console.print(f"[bold]2[/]  It runs at {url}. Adding the program and {jobs} inputs …")
         batch = submit_sunspots(
             project, project_folder, folder / "inputs", jobs=jobs, n_bootstrap=100 if quick else 2000
         )
-        kinds = _kinds(own_client=own_client, stock_client=not missing)
+        kinds = _kinds(own_client=own_client)
         console.print("[bold]3[/]  Attaching the clients of two volunteers …")
-        members = [
-            stack.enter_context(member(name, url, kind(folder / name.lower(), ncpus=1)))
-            for name, kind in zip(VOLUNTEERS, kinds, strict=True)
-        ]
-        for each in members:
-            console.print(f"   {each.name}: {each.client.kind}")
-        follow(console, batch, {f"{each.name}'s computer": each.client for each in members}, url, jobs)
+        members = {
+            name: kind(folder / name.lower(), ncpus=1) for name, kind in zip(VOLUNTEERS, kinds, strict=True)
+        }
+        for name, client in members.items():
+            stack.enter_context(member(name, url, client))
+            console.print(f"   {name}: {client.kind}")
+        computers = {f"{name}'s computer": client for name, client in members.items()}
+        refuse_failures(follow(console, [batch], computers, [url]))
         _report(console, project_folder, members, url)
         finish(console, begin, keep=keep, addresses={"The project's page": url})
 
 
-def needs_the_client(missing: Sequence[str], otherwise: str = "") -> str:
-    """Return how to get the BOINC client."""
-    return (
-        f"The demonstration needs {' and '.join(missing)}, the BOINC client. On Debian and Ubuntu:"
-        f" apt-get install boinc-client (make demo does that for you when it may). {otherwise}"
-    ).rstrip()
-
-
-def _kinds(*, own_client: bool, stock_client: bool) -> tuple[type[StockClient | OwnClient], ...]:
+def _kinds(*, own_client: bool) -> tuple[type[StockClient | OwnClient], ...]:
     """Return which client each volunteer runs."""
     if not own_client:
         return (StockClient, StockClient)
-    return (StockClient if stock_client else OwnClient, OwnClient)
+    return (OwnClient if missing_programs() else StockClient, OwnClient)
 
 
 def submit_sunspots(
@@ -195,41 +178,19 @@ def submit_sunspots(
 ) -> Batch:
     """Add the app with its checks, and one job per band of the spectrum."""
     example = examples_folder() / APP
-    make_inputs = [
-        sys.executable,
-        str(example / "make_inputs.py"),
-        "--folder",
-        str(inputs),
-        "--bands",
-        str(jobs),
-        "--n-bootstrap",
-        str(n_bootstrap),
-    ]
-    subprocess.run(make_inputs, check=True, capture_output=True)
     run_command(
-        "app",
-        "create",
-        APP,
-        "--project",
-        str(project_folder),
-        "--title",
-        "Periods of the sunspot numbers",
-        "--command",
-        "python3 period.py {input} {output:band.json}",
-        "--files",
-        str(example / "period.py"),
-        "--quorum",
-        str(quorum),
-        "--compare",
-        "numeric:rtol=1e-6",
-        "--flops-est",
-        "2e10",
+        *("app", "create", APP, "--project", str(project_folder)),
+        *("--title", "Periods of the sunspot numbers"),
+        *("--command", "python3 period.py {input} {output:band.json}"),
+        *("--files", str(example / "period.py")),
+        *("--quorum", str(quorum), "--compare", "numeric:rtol=1e-6", "--flops-est", "2e10"),
         "--assimilate",
         f"{example / 'assimilate.py'}:assimilate",
         "--function-files",
         *(str(example / name) for name in ("merge.py", "picture.py", "make_inputs.py", "sunspots.csv")),
     )
-    return project.submit(APP, sorted(inputs.glob("*.json")), name="Sunspots 1700-2008")
+    files = make_inputs(APP, inputs, "--bands", str(jobs), "--n-bootstrap", str(n_bootstrap))
+    return project.submit(APP, files, name="Sunspots 1700-2008")
 
 
 def account_key(url: str, name: str, email: str) -> str:
@@ -247,40 +208,69 @@ def account_key(url: str, name: str, email: str) -> str:
 
 
 @contextlib.contextmanager
-def member(name: str, url: str, client: StockClient | OwnClient) -> Generator[DemoVolunteer, None, None]:
-    """Yield a volunteer with an account and a running client."""
+def member(name: str, url: str, client: StockClient | OwnClient) -> Generator[None]:
+    """Run the client of a new volunteer while the block runs."""
     authenticator = account_key(url, name, f"{name.lower()}@example.org")
     try:
         client.start()
         client.attach(url, authenticator)
-        yield DemoVolunteer(name, client)
+        yield
     finally:
         client.stop()
 
 
-def follow(console: Console, batch: Batch, clients: Mapping[str, Followed], url: str, jobs: int) -> None:
-    """Show progress until the batch is complete."""
-    end = time.monotonic() + TIMEOUT_SECONDS
-    next_update = 0.0
-    with BatchDisplay(console, jobs) as display:
+def follow(
+    console: Console,
+    batches: Sequence[Batch],
+    clients: Mapping[str, Followed],
+    urls: Sequence[str],
+    *,
+    seconds: float = TIMEOUT_SECONDS,
+    enough: int = 2,
+    watch: Callable[[float], tuple[str, bool]] = lambda finished: ("", True),
+) -> int:
+    """Show progress until the batches are complete; return how many jobs failed.
+
+    A client with fewer than ``enough`` tasks to compute is asked to contact a project, one of ``urls`` after the other.
+
+    Args:
+        watch: Given when the last job was finished (Unix seconds, 0: not yet), returns a line to show beside the jobs, and
+            whether there is nothing else to wait for.
+
+    Raises:
+        CobblestoneError: the time limit is over.
+    """
+    n_jobs, next_update, finished = sum(batch.status().njobs for batch in batches), 0.0, 0.0
+    end, turn = time.monotonic() + seconds, itertools.cycle(urls)
+    with BatchDisplay(console, n_jobs) as display:
         while True:
-            status = batch.status()
-            done = status.n_success + status.n_error
-            volunteers = [Volunteer(name, tasks_of(client)) for name, client in clients.items()]
-            display.update(done, volunteers)
-            if done >= jobs:
-                break
+            states = [batch.status() for batch in batches]
+            done = sum(state.n_success + state.n_error for state in states)
+            if done >= n_jobs and not finished:
+                finished = time.time()
+            note, complete = watch(finished)
+            volunteers = {name: tasks_of(client) for name, client in clients.items()}
+            display.update(done, volunteers, note)
+            if finished and complete:
+                return sum(state.n_error for state in states)
             if time.monotonic() > end:
-                raise ClientError("The jobs did not finish in ten minutes.")
+                raise CobblestoneError(
+                    f"After {seconds / 60:g} minutes {done} of {n_jobs} jobs are done; see the logs beside the projects."
+                )
             if time.monotonic() > next_update:
                 # The client's own pauses between requests are minutes long; a volunteer's "update" button does the same.
-                for client, volunteer in zip(clients.values(), volunteers, strict=True):
-                    if sum(1 for task in volunteer.tasks if task.fraction_done < 1) < 2:
+                url = next(turn)
+                for name, client in clients.items():
+                    if sum(1 for task in volunteers[name] if task.fraction_done < 1) < enough:
                         client.update(url)
                 next_update = time.monotonic() + UPDATE_SECONDS
             time.sleep(0.5)
-    if status.n_error:
-        raise CobblestoneError(f"{status.n_error} of {jobs} jobs failed; see the project's pages.")
+
+
+def refuse_failures(n_failed: int) -> None:
+    """Raise CobblestoneError if jobs failed."""
+    if n_failed:
+        raise CobblestoneError(f"{n_failed} jobs failed; see the project's pages.")
 
 
 def tasks_of(client: Followed) -> list[ClientTask]:
@@ -290,7 +280,9 @@ def tasks_of(client: Followed) -> list[ClientTask]:
     return []
 
 
-def _report(console: Console, project_folder: Path, members: list[DemoVolunteer], url: str) -> None:
+def _report(
+    console: Console, project_folder: Path, members: Mapping[str, StockClient | OwnClient], url: str
+) -> None:
     """Print the scientific answer, and the credit of all volunteers."""
     (batch,) = (project_folder / "results" / APP).glob("batch-*")
     facts = json.loads((batch / "answer.json").read_text(encoding="utf-8"))
@@ -301,15 +293,15 @@ def _report(console: Console, project_folder: Path, members: list[DemoVolunteer]
     table = Table(title="Credit", title_justify="left")
     for column in ("volunteer", "user total", "user average", "computer total", "computer average"):
         table.add_column(column, justify="left" if column == "volunteer" else "right")
-    for each in members:
-        each.client.update(url)
-    for each in members:
-        each.client.wait_for(
-            lambda client=each.client: float(client.project_status().get("user_total_credit", "0")) > 0,
+    for client in members.values():
+        client.update(url)
+    for name, client in members.items():
+        client.wait_for(
+            lambda client=client: float(client.project_status().get("user_total_credit", "0")) > 0,
             seconds=60,
             what="credit",
         )
-        status = each.client.project_status()
+        status = client.project_status()
         names = ("user_total_credit", "user_expavg_credit", "host_total_credit", "host_expavg_credit")
-        table.add_row(each.name, *(f"{float(status.get(name, '0')):.2f}" for name in names))
+        table.add_row(name, *(f"{float(status.get(each, '0')):.2f}" for each in names))
     console.print(table)

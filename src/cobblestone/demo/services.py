@@ -19,11 +19,14 @@ from typing import Self
 import httpx
 from rich.console import Console
 
+import cobblestone
+from cobblestone.demo.processes import end_tree, free_port, start_apart
 from cobblestone.domain.errors import CobblestoneError, ConfigError
-from cobblestone.ops.environment import environment_without_proxies
 from cobblestone.ops.installation import where_from
+from cobblestone.sdk.project import Project
 
 MARKER = ".cobblestone-demo"
+STOP_SECONDS = 15.0
 
 
 def prepare(folder: Path) -> None:
@@ -121,25 +124,33 @@ def service(
         CobblestoneError: it does not come up.
     """
     log = folder.with_name(f"{folder.name}.log")
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "cobblestone", *command, str(folder)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**environment_without_proxies(), **(environment or {})},
-            start_new_session=True,  # Ctrl-C in a terminal must not reach it: it is stopped last, after the clients
-        )
+    words = [sys.executable, "-m", "cobblestone", *command, str(folder)]
+    process = start_apart(words, log, environment)
     try:
         wait_for(lambda: _answers(url, process, log), seconds=60, what=f"the service at {url}")
         yield
     finally:
-        process.terminate()
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_tree(process, STOP_SECONDS)
+
+
+@contextlib.contextmanager
+def running_project(
+    folder: Path, *, name: str, url: str, environment: Mapping[str, str]
+) -> Generator[Project]:
+    """Create a project on the port of ``url``, and run it while the block runs.  Raises CobblestoneError."""
+    run_command("project", "create", str(folder), "--name", name, "--url", url, "--port", port_of(url))
+    with service("run", folder=folder, url=url, environment=environment), cobblestone.connect(folder) as made:
+        yield made
+
+
+def free_url() -> str:
+    """Return an address on loopback whose port is free at this moment."""
+    return f"http://127.0.0.1:{free_port()}/"
+
+
+def port_of(url: str) -> str:
+    """Return the port of such an address."""
+    return url.rpartition(":")[2].rstrip("/")
 
 
 def _answers(url: str, process: subprocess.Popen[bytes], log: Path) -> bool:
@@ -175,6 +186,14 @@ def examples_folder() -> Path:
     raise ConfigError(
         f"The examples are missing from this installation. Install it again from {where_from()}."
     )
+
+
+def make_inputs(example: str, folder: Path, *options: str) -> list[Path]:
+    """Let an example make its input files in ``folder``; return them."""
+    program = examples_folder() / example / "make_inputs.py"
+    words = [sys.executable, str(program), "--folder", str(folder), *options]
+    subprocess.run(words, check=True, capture_output=True)
+    return sorted(folder.iterdir())
 
 
 def example_names() -> list[str]:

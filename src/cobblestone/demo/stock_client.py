@@ -8,22 +8,18 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
+from cobblestone.demo.processes import end_tree, free_port, start_apart
 from cobblestone.domain.errors import CobblestoneError, ConfigError
-from cobblestone.ops.environment import environment_without_proxies, run_and_read
+from cobblestone.ops.environment import run_and_read
 
 PROGRAMS = ("boinc", "boinccmd")
 START_SECONDS = 30.0
-STOP_SECONDS = 20.0
 
 _CC_CONFIG = """<cc_config>
   <log_flags>
@@ -79,12 +75,11 @@ class ClientTask:
 
     name: str
     state: str
-    scheduler_state: str
     active_task_state: str
     fraction_done: float
-    cpu_time: float
-    checkpoint_cpu_time: float
-    suspended: bool
+    cpu_time: float = 0.0
+    checkpoint_cpu_time: float = 0.0
+    suspended: bool = False
 
 
 def missing_programs() -> list[str]:
@@ -92,19 +87,39 @@ def missing_programs() -> list[str]:
     return [name for name in PROGRAMS if shutil.which(name) is None]
 
 
-def free_port() -> int:
-    """Return a port on loopback that is free at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def require_programs(otherwise: str = "") -> None:
+    """Raise ConfigError if Debian's client is not installed; ``otherwise``: what would do without it."""
+    if missing := missing_programs():
+        raise ConfigError(
+            f"The demonstration needs {' and '.join(missing)}, the BOINC client. On Debian and Ubuntu:"
+            f" apt-get install boinc-client (make demo does that for you when it may). {otherwise}".rstrip()
+        )
 
 
 class LoggedClient:
     """A client process that writes a log into its data directory."""
 
+    stop_seconds = 20.0  #: until it is killed
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
+
+    def launch(self, *words: str) -> None:
+        """Start the program of the client."""
+        self.process = start_apart(words, self.folder / "client.log")
+
+    def check_alive(self) -> None:
+        """Raise ClientError if the client has ended."""
+        if self.process is None or self.process.poll() is not None:
+            raise ClientError(f"The client ended:\n{self.log()[-2000:]}")
+
+    def stop(self) -> None:
+        """Stop the client, and make sure that no process of it is left."""
+        process, self.process = self.process, None
+        if process is not None:
+            end_tree(process, self.stop_seconds)
 
     def log(self) -> str:
         """Return everything that the client has written."""
@@ -124,19 +139,11 @@ class LoggedClient:
         raise ClientError(f"Waited {seconds:g} s without success for: {what}.\n{self.log()[-4000:]}")
 
 
-OPTIONS = [
-    "--allow_multiple_clients",
-    "--no_gpus",
-    "--skip_cpu_benchmarks",
-    "--sched_retry_delay_min",
-    "1",
-    "--sched_retry_delay_max",
-    "3",
-    "--pers_retry_delay_min",
-    "1",
-    "--pers_retry_delay_max",
-    "3",
-]
+OPTIONS = (
+    *("--allow_multiple_clients", "--no_gpus", "--skip_cpu_benchmarks"),
+    *("--sched_retry_delay_min", "1", "--sched_retry_delay_max", "3"),
+    *("--pers_retry_delay_min", "1", "--pers_retry_delay_max", "3"),
+)
 """No graphics, no benchmarks, and short pauses after failures."""
 
 
@@ -153,17 +160,11 @@ class StockClient(LoggedClient):
         Raises:
             ConfigError: the client is not installed.
         """
-        if missing := missing_programs():
-            raise ConfigError(
-                f"Not installed: {', '.join(missing)}. Install Debian's packages with: apt-get install boinc-client"
-            )
+        require_programs()
         super().__init__(folder)
         self.port = free_port()
         self.arguments = tuple(arguments)
-        self.process: subprocess.Popen[bytes] | None = None
         write_wishes(folder, ncpus=ncpus, buffer_days=buffer_days)
-
-    # ------------------------------------------------------------------ life
 
     def start(self) -> None:
         """Start the client and wait until it answers.
@@ -171,51 +172,15 @@ class StockClient(LoggedClient):
         Raises:
             ClientError: it does not come up.
         """
-        with (self.folder / "client.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [
-                    "boinc",
-                    "--dir",
-                    str(self.folder),
-                    "--gui_rpc_port",
-                    str(self.port),
-                    *OPTIONS,
-                    *self.arguments,
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment_without_proxies(),
-                start_new_session=True,  # Ctrl-C in a terminal must not reach it before we have asked it to stop
-            )
+        place = ("--dir", str(self.folder), "--gui_rpc_port", str(self.port))
+        self.launch("boinc", *place, *OPTIONS, *self.arguments)
         self.wait_for(self._answers, seconds=START_SECONDS, what="start")
 
     def _answers(self) -> bool:
-        if self.process is not None and self.process.poll() is not None:
-            raise ClientError(f"The client ended at once:\n{self.log()[-2000:]}")
+        self.check_alive()
         if not (self.folder / "gui_rpc_auth.cfg").exists():
             return False
         return self._run("--client_version").returncode == 0
-
-    def stop(self) -> None:
-        """Stop the client, and make sure that no process of it is left."""
-        process, self.process = self.process, None
-        if process is None:
-            return
-        end_tree(process)
-
-    def kill(self) -> None:
-        """Kill only the client, as a crash would."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
-    @property
-    def running(self) -> bool:
-        """Return whether the process is alive."""
-        return self.process is not None and self.process.poll() is None
-
-    # ------------------------------------------------------------------ control
 
     def command(self, *arguments: str) -> str:
         """Run ``boinccmd`` and return what it prints.
@@ -254,37 +219,6 @@ class StockClient(LoggedClient):
         """Return the first project in ``--get_project_status``."""
         return parse_fields(self.command("--get_project_status"))
 
-    def unparsed_xml(self) -> list[str]:
-        """Return lines in which the client says that it did not understand part of a reply."""
-        return [line for line in self.log().splitlines() if "[unparsed_xml]" in line]
-
-
-def end_tree(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process to end, then kill what is left of it and its children."""
-    tree = _tree(process.pid)
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_SECONDS)
-    _kill([*tree, *_tree(process.pid)])
-    process.wait()
-
-
-def _tree(pid: int) -> list[psutil.Process]:
-    """Return a process and all below it."""
-    try:
-        root = psutil.Process(pid)
-        return [root, *root.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
-
-
-def _kill(processes: Sequence[psutil.Process]) -> None:
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs([each for each in processes if each.is_running()], timeout=10)
-
 
 def parse_fields(text: str) -> dict[str, str]:
     """Return the ``name: value`` lines of one block that boinccmd printed."""
@@ -305,7 +239,6 @@ def parse_tasks(text: str) -> list[ClientTask]:
             ClientTask(
                 name=values.get("name", ""),
                 state=values.get("state", ""),
-                scheduler_state=values.get("scheduler state", ""),
                 active_task_state=values.get("active_task_state", ""),
                 fraction_done=float(values.get("fraction done", "0")),
                 cpu_time=float(values.get("current CPU time", "0")),

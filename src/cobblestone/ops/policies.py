@@ -90,15 +90,20 @@ def _maker(name: str) -> Callable[[PolicyChoice, random.Random], Policy]:
             known = ", ".join(sorted({*POLICIES, *_installed()}))
             raise ConfigError(f"{name!r} is not a policy; there are {known}, and own ones as FILE.py:Name")
         return _installed()[name].load()
+    return class_in(path, name.rpartition(":")[2])
+
+
+def class_in(path: Path, name: str) -> Any:  # Any: whatever the file has
+    """Return a class of a Python file.  Raises :class:`ConfigError` if there is none, and what the file's code raises."""
     if not path.is_file():
-        raise ConfigError(f"{name}: there is no file {path}")
+        raise ConfigError(f"{path}:{name}: there is no file {path}")
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # last: it must not hide a module of the program
-    content, wanted = vars(load_file(path, path.stat().st_mtime_ns)), name.rpartition(":")[2]
-    if not callable(content.get(wanted)):
+    content = vars(load_file(path, path.stat().st_mtime_ns))
+    if not callable(content.get(name)):
         classes = [key for key, each in content.items() if isinstance(each, type)]
-        raise ConfigError(f"{path} has no class {wanted}; it has {', '.join(classes) or 'none'}")
-    return content[wanted]
+        raise ConfigError(f"{path} has no class {name}; it has {', '.join(classes) or 'none'}")
+    return content[name]
 
 
 @cache

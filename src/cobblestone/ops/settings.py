@@ -11,9 +11,18 @@ import difflib
 import json
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, HttpUrl, TypeAdapter, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    HttpUrl,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from cobblestone.domain.errors import ConfigError
@@ -22,9 +31,21 @@ from cobblestone.ops.environment import FILE_NAME
 
 ENVIRONMENT_PREFIX = "COBBLESTONE_"
 
-Seconds = Annotated[float, Field(ge=0, le=10 * 365 * 86400, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
-Bytes = Annotated[int, Field(ge=0, le=10**15)]
+
+def _up_to(most: float) -> AfterValidator:
+    """Return a check for 0 to ``most``; as bounds of a `Field` they would replace the narrower ones of a setting."""
+
+    def check(value: float) -> float:
+        if not 0 <= value <= most:
+            raise ValueError(f"must be 0 to {most:,.0f}")
+        return value
+
+    return AfterValidator(check)
+
+
+Seconds = Annotated[float, _up_to(10 * 365 * 86400)]
+Count = Annotated[int, _up_to(1e9)]
+Bytes = Annotated[int, _up_to(1e15)]
 
 
 class Section(BaseModel):
@@ -542,6 +563,7 @@ class FileSettings(BaseSettings):
     )
     file_name: ClassVar[str] = FILE_NAME
     what: ClassVar[str] = "project"  #: the kind of service, as its command calls it
+    title: ClassVar[str] = ""  #: what people call it, if that is something else
 
     @classmethod
     def settings_customise_sources(
@@ -582,11 +604,12 @@ F = TypeVar("F", bound=FileSettings)
 
 
 def sections(kind: type[FileSettings] = Settings) -> dict[str, type[Section]]:
-    """Return the tables of the settings file, in order."""
+    """Return the tables of the settings file, in order; of a list of tables, what each of them is."""
     found: dict[str, type[Section]] = {}
     for name, field in kind.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            found[name] = field.annotation
+        table = next(iter(get_args(field.annotation)), field.annotation)
+        if isinstance(table, type) and issubclass(table, Section):
+            found[name] = table
     return found
 
 
@@ -602,7 +625,7 @@ def load_settings(folder: Path, kind: type[F] = Settings) -> F:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise ConfigError(
-            f"{folder} is not a cobblestone {kind.what}: it has no {kind.file_name}. "
+            f"{folder} is not a cobblestone {kind.title or kind.what}: it has no {kind.file_name}. "
             f"Create one with: cobblestone {kind.what} create {folder}"
         ) from error
     except (OSError, UnicodeDecodeError) as error:
@@ -638,8 +661,9 @@ def _explain(
         close = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.5)
         hint = f"Did you mean {close[0]!r}?" if close else f"Known here: {', '.join(known)}."
         return f"{source}: unknown setting {key!r}. {hint}"
-    value = item.get("input")
-    return f"{source}: {key} = {value!r} is not allowed: {item['msg']}."
+    if item["type"] == "missing":
+        return f"{source}: {key} is missing."
+    return f"{source}: {key} = {repr(item.get('input'))[:100]} is not allowed: {item['msg']}."
 
 
 def settings_template(kind: type[FileSettings] = Settings, /, **overrides: dict[str, object]) -> str:

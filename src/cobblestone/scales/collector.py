@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,8 +25,7 @@ from cobblestone.policy.credit.cross_project import (
 from cobblestone.wire.project.scales import MAX_BYTES, parse_project_scales
 
 
-@dataclass(slots=True)
-class ListedProject:
+class ListedProject(msgspec.Struct):
     """A listed project, and its status."""
 
     url: str
@@ -121,37 +119,26 @@ FORMAT = 1
 MAX_STATE_BYTES = 1_000_000_000
 
 
-class KeptSource(msgspec.Struct, frozen=True):
-    """A listed project, and its status."""
-
-    url: str
-    last: CollectedScales | None
-    n_refused: int
-    problem: str
-    tried: float
-
-
 class ScalesFile(msgspec.Struct, frozen=True):
     """The whole file."""
 
     format: int
-    sources: list[KeptSource]
+    sources: Sequence[ListedProject]
 
 
 def write_state(path: Path, sources: Sequence[ListedProject]) -> None:
     """Store the state.  Raises OSError."""
-    kept = [KeptSource(each.url, each.last, each.n_refused, each.problem, each.tried) for each in sources]
-    write_durably(path, msgspec.json.encode(ScalesFile(FORMAT, kept)))
+    write_durably(path, msgspec.json.encode(ScalesFile(FORMAT, sources)))
 
 
-def read_state(path: Path, sources: Sequence[ListedProject]) -> int:
-    """Fill in the stored state of projects still listed; return how many.  Does nothing without a file.
+def read_state(path: Path) -> dict[str, ListedProject]:
+    """Return the stored projects by address; none without a file.
 
     Raises:
         ConfigError: the file cannot be read, or is none of this service's.
     """
     if not path.exists():
-        return 0
+        return {}
     try:
         if path.stat().st_size > MAX_STATE_BYTES:
             raise ValueError(f"longer than {MAX_STATE_BYTES} bytes")
@@ -162,16 +149,7 @@ def read_state(path: Path, sources: Sequence[ListedProject]) -> int:
         raise ConfigError(
             f"{path} is not a state file of this service ({error}). Give another --state, or remove it to start again."
         ) from error
-    known = {each.url: each for each in state.sources}
-    n_found = 0
-    for source in sources:
-        kept = known.get(source.url)
-        if kept is None:
-            continue
-        n_found += 1
-        source.last, source.n_refused = kept.last, kept.n_refused
-        source.problem, source.tried = kept.problem, kept.tried
-    return n_found
+    return {each.url: each for each in state.sources}
 
 
 log = structlog.get_logger(__name__)
@@ -223,14 +201,13 @@ class ScalesCollector:
         state: Path | None = None,
     ) -> None:
         """``state``: a file with the projects' reports; raises ConfigError if it contains something else."""
-        self.sources = [ListedProject(url) for url in urls]
+        known = {} if state is None else read_state(state)
+        self.sources = [known.get(url) or ListedProject(url) for url in urls]
         self._clock = clock
         self._min_projects = min_projects
         self._timeout = timeout_seconds
         self._state = state
-        self._publication = Publication()
-        if state is not None and read_state(state, self.sources):
-            self._publication = self._publish()
+        self._publication = self._publish() if known else Publication()
 
     async def collect(self) -> None:
         """Ask every project once.  No project's answer, or lack of one, delays the others."""

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from cobblestone.api_schema import operation
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.reasons import Finding
+from cobblestone.domain.values import form_of
 from cobblestone.store.engine.database import Database, Store, Transaction
 from cobblestone.store.maintenance.steps import Schema
 from cobblestone.store.maintenance.upgrade import upgrade_plan
@@ -42,13 +43,7 @@ class Check(Generic[C, P]):
 
     def described(self) -> operation.Check:
         """Return what programs and people are told of it."""
-        return operation.Check(
-            name=self.name,
-            promise=self.promise,
-            advice=self.advice,
-            repair=self.repair_text,
-            only_warns=self.only_warns,
-        )
+        return form_of(operation.Check, self, repair=self.repair_text)
 
     def look(self, *args: P.args, **options: P.kwargs) -> operation.Diagnosis:
         """Run the check; return what it found."""
@@ -66,7 +61,7 @@ class Check(Generic[C, P]):
 
 def _told(found: Finding) -> operation.Finding:
     row = "" if found.id is None else str(found.id)
-    return operation.Finding(code=found.code, kind=found.kind, id=row, target=found.target, text=found.text)
+    return form_of(operation.Finding, found, id=row)
 
 
 class _WithStore(Protocol):

@@ -6,10 +6,10 @@ import asyncio
 import secrets
 import smtplib
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from email.message import EmailMessage
 from email.utils import formatdate
-from enum import Enum, auto
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -31,22 +31,59 @@ from cobblestone.store.people.mails import Mail
 CONFIRM_SECONDS = 7 * 86400.0
 RESET_SECONDS = 2 * 3600.0
 
+_NOT_YOU = N_("If this was not you, set a new password at once: someone else can log in to your account.")
+_IGNORE = N_("If this was not you, ignore this mail.")
+
 
 class Letter(Enum):
-    """The subject of a mail."""
+    """A mail: its subject, its text, and what follows that, behind the address if the mail has one."""
 
-    PASSWORD_CHANGED = auto()
-    RESET = auto()
-    RESET_BY_OPERATOR = auto()
-    LOG_IN = auto()
-    KEYS_CHANGED = auto()
-    CONFIRM = auto()
-    NEW_ADDRESS = auto()
-    ADDRESS_CHANGED = auto()
-    FACTOR_ON = auto()
-    FACTOR_OFF = auto()
-    RECOVERY_USED = auto()
-    ERASE_ASKED = auto()
+    # fmt: off
+    PASSWORD_CHANGED = (N_("new password"), N_("Your account has a new password, and all sessions were ended."), _NOT_YOU)
+    RESET = (
+        N_("set a new password"),
+        N_("Someone asked for a new password for your account. Set it at this address, which works once, within two hours:"),
+        N_("If this was not you, ignore this mail: your password stays the same."),
+    )
+    RESET_BY_OPERATOR = (
+        N_("set a new password"),
+        N_("The operators of the project sent you this address. Use it to set a new password. It works once, within two hours:"),
+        N_("If you did not ask for this, ignore this mail: your password stays the same."),
+    )
+    LOG_IN = (
+        N_("log in"),
+        N_("This address logs you in once, within fifteen minutes:"),
+        N_("If this was not you, ignore this mail: without the link nobody can log in."),
+    )
+    KEYS_CHANGED = (
+        N_("new account keys"),
+        N_("Your account has new keys. Computers that used the old ones must be attached again."),
+        _NOT_YOU,
+    )
+    CONFIRM = (
+        N_("confirm your address"),
+        N_("Someone, most likely you, has created an account with this e-mail address. To confirm it, open within a week:"),
+        _IGNORE,
+    )
+    NEW_ADDRESS = (
+        N_("confirm your address"),
+        N_("This address is to become that of your account. To confirm it, log in and open, within a day:"),
+        _IGNORE,
+    )
+    ADDRESS_CHANGED = (
+        N_("new e-mail address"),
+        N_("Your account now has another e-mail address; this is the last mail to this one."),
+        _NOT_YOU,
+    )
+    FACTOR_ON = (
+        N_("second factor on"),
+        N_("From now on, log-in asks for a one-time password. Keep the recovery codes in a safe place."),
+        "",
+    )
+    FACTOR_OFF = (N_("second factor off"), N_("Your account no longer asks for a one-time password."), _NOT_YOU)
+    RECOVERY_USED = (N_("recovery code used"), N_("Someone logged in to your account with a recovery code."), _NOT_YOU)
+    # fmt: on
+    ERASE_ASKED = (N_("your account will be deleted"), "", _NOT_YOU)
 
 
 class Addressee(Protocol):
@@ -138,66 +175,15 @@ class AccountMails:
         self.send(tx, user, Letter.CONFIRM, url=self._ctx.url(f"email_confirm.php?code={code}"))
 
 
-_NOT_YOU = N_("If this was not you, set a new password at once: someone else can log in to your account.")
-_IGNORE = N_("If this was not you, ignore this mail.")
-# Of each letter the subject, the text, and what follows it, behind the address if the letter has one.
-_LETTERS: Mapping[Letter, tuple[str, str, str]] = {
-    Letter.PASSWORD_CHANGED: (N_("new password"), N_("Your account has a new password, and all sessions were ended."), _NOT_YOU),
-    Letter.RESET: (
-        N_("set a new password"),
-        N_("Someone asked for a new password for your account. Set it at this address, which works once, within two hours:"),
-        N_("If this was not you, ignore this mail: your password stays the same."),
-    ),
-    Letter.RESET_BY_OPERATOR: (
-        N_("set a new password"),
-        N_("The operators of the project sent you this address. Use it to set a new password. It works once, within two hours:"),
-        N_("If you did not ask for this, ignore this mail: your password stays the same."),
-    ),
-    Letter.LOG_IN: (
-        N_("log in"),
-        N_("This address logs you in once, within fifteen minutes:"),
-        N_("If this was not you, ignore this mail: without the link nobody can log in."),
-    ),
-    Letter.KEYS_CHANGED: (
-        N_("new account keys"),
-        N_("Your account has new keys. Computers that used the old ones must be attached again."),
-        _NOT_YOU,
-    ),
-    Letter.CONFIRM: (
-        N_("confirm your address"),
-        N_("Someone, most likely you, has created an account with this e-mail address. To confirm it, open within a week:"),
-        _IGNORE,
-    ),
-    Letter.NEW_ADDRESS: (
-        N_("confirm your address"),
-        N_("This address is to become that of your account. To confirm it, log in and open, within a day:"),
-        _IGNORE,
-    ),
-    Letter.ADDRESS_CHANGED: (
-        N_("new e-mail address"),
-        N_("Your account now has another e-mail address; this is the last mail to this one."),
-        _NOT_YOU,
-    ),
-    Letter.FACTOR_ON: (
-        N_("second factor on"),
-        N_("From now on, log-in asks for a one-time password. Keep the recovery codes in a safe place."),
-        "",
-    ),
-    Letter.FACTOR_OFF: (N_("second factor off"), N_("Your account no longer asks for a one-time password."), _NOT_YOU),
-    Letter.RECOVERY_USED: (N_("recovery code used"), N_("Someone logged in to your account with a recovery code."), _NOT_YOU),
-}  # fmt: skip
-
-
 def _content(letter: Letter, *, url: str, days: float) -> tuple[str, str]:
     """Return subject and text of a mail."""
+    subject, text, after = letter.value
     if letter is Letter.ERASE_ASKED:
         text = ngettext(
             "Your account will be deleted in %(days)d day. Until then you can log in and cancel that.",
             "Your account will be deleted in %(days)d days. Until then you can log in and cancel that.",
             round(days),
         ) % {"days": round(days)}
-        return _("your account will be deleted"), f"{text}\n{_(_NOT_YOU)}"
-    subject, text, after = _LETTERS[letter]
     parts = [_(text), *([url] if url else []), *([_(after)] if after else [])]
     return _(subject), ("\n\n" if url else "\n").join(parts)
 

@@ -19,6 +19,7 @@ from anyio import BrokenWorkerProcess, to_process
 from cobblestone import __version__
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.exports import ExportedTable
+from cobblestone.domain.values import form_of
 from cobblestone.ops.aside import read_aside
 from cobblestone.ops.environment import Clock
 from cobblestone.ops.files import write_durably
@@ -242,14 +243,8 @@ class ExportCollector:
             log.exception("statistics_project_failed", project=source.name)
             problem = f"the export could not be read because of a bug in this service: {type(error).__name__}"
         else:
-            state = folders.CollectedProject(
-                generation=came.generation,
-                exported=came.exported,
-                collected=tried.tried,
-                tried=tried.tried,
-                counts=came.counts,
-                files=files,
-                seconds=came.seconds,
+            state = form_of(
+                folders.CollectedProject, came, collected=tried.tried, tried=tried.tried, files=files
             )
             project.write_state(state)
             _remove_others(project.generations, came.generation)

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import secrets
-import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, field_validator
+from pydantic_settings import SettingsConfigDict
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops import settings
 from cobblestone.ops.files import write_durably, write_private
-from cobblestone.ops.settings import Bytes, Seconds, ServerSection
+from cobblestone.ops.settings import (
+    ENVIRONMENT_PREFIX,
+    Bytes,
+    Count,
+    FileSettings,
+    Seconds,
+    Section,
+    ServerSection,
+)
 from cobblestone.service.folder import Kind, Place, ServiceFolder
 
 SETTINGS_FILE = "statistics.toml"
@@ -51,18 +60,14 @@ class Join(StrEnum):
     NO = "no"
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SiteSection(_Section):
+class SiteSection(Section):
     """The public presentation of the site."""
 
     name: str = Field("Statistics", min_length=1, max_length=100)
     url: str = Field("http://127.0.0.1:8095/", pattern=r"^https?://[^\s\"'<>?#]+/$")
 
 
-class CollectSection(_Section):
+class CollectSection(Section):
     """How exports are downloaded."""
 
     every_seconds: Seconds = Field(86400.0, ge=10)
@@ -72,12 +77,12 @@ class CollectSection(_Section):
     timeout_seconds: Seconds = Field(60.0, ge=1)
     max_seconds_per_file: Seconds = Field(4 * 3600.0, ge=1)
     max_seconds_per_project: Seconds = Field(6 * 3600.0, ge=1)
-    least_bytes_per_second: int = Field(10_000, ge=0)
+    least_bytes_per_second: Bytes = 10_000
     max_file_bytes: Bytes = Field(5_000_000_000, ge=1000)
-    max_rows: int = Field(20_000_000, ge=1)
+    max_rows: Count = Field(20_000_000, ge=1)
 
 
-class CollectedSource(_Section):
+class CollectedSource(Section):
     """A project whose export is collected."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")
@@ -87,8 +92,15 @@ class CollectedSource(_Section):
     credit_per_gflops_day: float = Field(default=200.0, gt=0, le=1e6, allow_inf_nan=False)
 
 
-class StatisticsSettings(_Section):
+class StatisticsSettings(FileSettings):
     """The whole file."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid", frozen=True, env_prefix=f"{ENVIRONMENT_PREFIX}STATISTICS_", env_nested_delimiter="__"
+    )
+    file_name: ClassVar[str] = SETTINGS_FILE
+    what: ClassVar[str] = "statistics"
+    title: ClassVar[str] = "statistics site"
 
     site: SiteSection = SiteSection()  # pyright: ignore[reportCallIssue]  # all fields have defaults
     server: ServerSection = ServerSection(port=8095)  # pyright: ignore[reportCallIssue]  # fields have defaults
@@ -105,30 +117,8 @@ class StatisticsSettings(_Section):
 
 
 def load_settings(root: Path) -> StatisticsSettings:
-    """Read a site's settings.
-
-    Raises:
-        ConfigError: the file is missing, is not TOML, or a value is wrong; the text names file, key and value.
-    """
-    path = root / SETTINGS_FILE
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-        return StatisticsSettings(**values)
-    except FileNotFoundError as error:
-        raise ConfigError(
-            f"{root} is not a statistics site: it has no {SETTINGS_FILE}. Create one with: cobblestone statistics create {root}"
-        ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}. Correct that line and try again.") from error
-    except ValidationError as error:
-        problems = (
-            f"{path}: {'.'.join(map(str, item['loc']))}: {item['msg']}"
-            + (f" (it is {str(item['input'])[:100]!r})" if item["type"] != "missing" else "")
-            for item in error.errors()
-        )
-        raise ConfigError("\n".join(problems)) from error
+    """Read a site's settings.  Raises ConfigError: see `cobblestone.ops.settings.load_settings`."""
+    return settings.load_settings(root, StatisticsSettings)
 
 
 def create_site(root: Path) -> Path:

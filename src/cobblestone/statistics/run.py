@@ -17,6 +17,7 @@ from cobblestone.ops.environment import Clock, system_clock
 from cobblestone.ops.metrics import COMMON_METRICS, Figures, MetricInfo
 from cobblestone.service.http.application import application
 from cobblestone.service.http.monitoring import WATCHED, Monitoring
+from cobblestone.service.pages.pages import LanguagePages
 from cobblestone.service.serving import Service
 from cobblestone.service.supervision import DaemonTask, run_daemons
 from cobblestone.statistics.collector import ExportCollector
@@ -70,6 +71,7 @@ def create_app(ctx: StatisticsContext) -> Starlette:
         site.static_route(),
         *site_monitoring(ctx).routes(),
         *OverviewPages(site).routes(),
+        *LanguagePages(site).routes(),
         *RankingPages(site).routes(),
         *SignaturePages(site).routes(),
         *EntityPages(site).routes(),

@@ -11,6 +11,7 @@ from typing import Literal
 
 from cobblestone.policy.account_manager.accounting import NOTHING, QUANTITIES, Amounts, Counted
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 
 Owner = Literal["account", "project", "all"]
 _SUMS = ", ".join(f"SUM({name})" for name in QUANTITIES)
@@ -41,6 +42,9 @@ class AccountEntry:
     amounts: Amounts
     kept_back: float  #: credit
     limits: str
+
+
+_ENTRY = RowMapper(AccountEntry, {"amounts": RowMapper(Amounts)})
 
 
 def add_entries(
@@ -148,22 +152,15 @@ def by_host(db: Database, account_id: int) -> dict[int, Amounts]:
 
 def largest_entries(db: Database, *, since_day: int, limit: int) -> list[AccountEntry]:
     """Return the entries with the most credit since a day: where an operator should look first."""
-    rows = db.query(
-        f"SELECT id, host_id, account_id, project_id, day, kind, {_COLUMNS}, kept_back, limits FROM ledger"
-        " WHERE day >= ? ORDER BY cpu_ec + gpu_ec + kept_back DESC LIMIT ?",
-        (since_day, limit),
+    return db.load(
+        _ENTRY, "ledger WHERE day >= ? ORDER BY cpu_ec + gpu_ec + kept_back DESC LIMIT ?", (since_day, limit)
     )
-    return [_entry(row) for row in rows]
 
 
 def delete_entries(tx: Transaction, ids: Iterable[int]) -> list[AccountEntry]:
     """Delete entries and recompute the sums of their days; return what they were."""
-    rows = tx.query_in(
-        f"SELECT id, host_id, account_id, project_id, day, kind, {_COLUMNS}, kept_back, limits FROM ledger"
-        " WHERE id IN (??)",
-        list(ids),
-    )
-    found = [_entry(row) for row in rows]
+    rows = tx.query_in(f"SELECT {_ENTRY.columns} FROM ledger WHERE id IN (??)", list(ids))
+    found = [_ENTRY.load(row) for row in rows]
     for entry in found:
         tx.execute("DELETE FROM ledger WHERE id = ?", (entry.id,))
         tx.execute(
@@ -173,19 +170,3 @@ def delete_entries(tx: Transaction, ids: Iterable[int]) -> list[AccountEntry]:
     for day in {entry.day for entry in found}:
         fold(tx, since_day=day, until_day=day)
     return found
-
-
-def _entry(row: tuple[object, ...]) -> AccountEntry:
-    id_, host_id, account_id, project_id, day, kind, *rest = row
-    *amounts, kept_back, limits = rest
-    return AccountEntry(
-        id=int(str(id_)),
-        host_id=int(str(host_id)),
-        account_id=int(str(account_id)),
-        project_id=int(str(project_id)),
-        day=int(str(day)),
-        kind=str(kind),
-        amounts=Amounts(*(float(str(each)) for each in amounts)),
-        kept_back=float(str(kept_back)),
-        limits=str(limits),
-    )

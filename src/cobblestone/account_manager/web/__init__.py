@@ -13,12 +13,15 @@ from cobblestone.account_manager.web.joining import JoiningPages, NewsFeed
 from cobblestone.account_manager.web.operator import OperatorPages
 from cobblestone.account_manager.web.site import ManagerSite
 from cobblestone.service.pages.mailed_links import MailedLinkPages
+from cobblestone.service.pages.pages import LanguagePages, LogOutPages
 
 
 def web_routes(site: ManagerSite, members: Members) -> list[BaseRoute]:
     """Return the routes of the pages."""
     return [
         *JoiningPages(site, members).routes(),
+        *LanguagePages(site).routes(),
+        *LogOutPages(site).routes(),
         *ChoicePages(site, members).routes(),
         *MailedLinkPages(
             site,

@@ -1,4 +1,4 @@
-"""The home page, creating accounts, logging in and out, language, and the news feed."""
+"""The home page, creating accounts, logging in, and the news feed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from starlette.responses import Response
 from cobblestone.account_manager.core.context import FEED
 from cobblestone.account_manager.core.members import Members
 from cobblestone.account_manager.store import ledger, projects
-from cobblestone.account_manager.web.site import ManagerSite, ManagerVisit, own_page
+from cobblestone.account_manager.web.site import ManagerSite, ManagerVisit
 from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import address_problem, name_problem, password_problem, too_many
-from cobblestone.service.pages.pages import BOTH, POST, Pages, shows
-from cobblestone.service.pages.sessions import MAX_AGE_SECONDS
+from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.texts import feed, markdown
 from cobblestone.store.people import users
-from cobblestone.store.people.users import end_session
 from cobblestone.wire.project.account import WebRpcError, WebRpcFailure
 from cobblestone.wire.project.pages import RssItem
 
@@ -78,7 +76,7 @@ class JoiningPages(Pages[ManagerSite]):
     @shows("/login.php", methods=BOTH)
     async def log_in(self, visit: ManagerVisit) -> Response:
         """Show the form for people who have an account."""
-        wanted = own_page(visit.fields.get("next", ""), otherwise="home.php")
+        wanted = self._site.own_address(visit.fields.get("next", ""), otherwise="home.php")
         if visit.viewer is not None:
             return visit.go(wanted)
         if visit.request.method != "POST":
@@ -98,26 +96,10 @@ class JoiningPages(Pages[ManagerSite]):
                 "Lock key."
             )
         else:
-            response = visit.go(own_page(form.get("next", ""), otherwise="home.php"))
+            response = visit.go(self._site.own_address(form.get("next", ""), otherwise="home.php"))
             self._site.sessions.start(response, account)
             return response
         return visit.show_form("login.html", http_status=422, typed=form, problem=problem, done="")
-
-    @shows("/logout.php", methods=POST)
-    async def log_out(self, visit: ManagerVisit) -> Response:
-        """End the session, also for copies of its cookie."""
-        await visit.form()
-        key, end = visit.session.key, visit.ctx.clock() + MAX_AGE_SECONDS
-        await visit.write(lambda tx: end_session(tx, key, expire_time=end))
-        response = visit.go("")
-        self._site.sessions.end(response)
-        return response
-
-    @shows("/language.php")
-    async def language(self, visit: ManagerVisit) -> Response:
-        """Set the language of the pages, and return to the previous page."""
-        page = own_page(visit.fields.get("next", ""), otherwise="")
-        return self._site.in_language(visit, visit.fields.get("to", ""), page)
 
 
 def _problem_of(failure: WebRpcFailure) -> dict[str, str]:

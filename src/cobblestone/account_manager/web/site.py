@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,13 +14,6 @@ from cobblestone.account_manager.store.ledger import DayOf
 from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.service.pages import site as pages
 from cobblestone.service.pages.wording import day
-
-_OWN_PAGE = re.compile(r"[a-z_]{1,40}\.php(\?[A-Za-z0-9_=&%+-]{0,200})?")
-
-
-def own_page(page: str, *, otherwise: str) -> str:
-    """Return a page of this account manager to continue to; for anything else ``otherwise``."""
-    return page if _OWN_PAGE.fullmatch(page) else otherwise
 
 
 class ManagerSite(pages.Site[ManagerAccount, "ManagerVisit"]):

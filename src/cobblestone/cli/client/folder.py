@@ -79,9 +79,7 @@ def unit(
     user: Annotated[
         str, typer.Option(help="A system unit that runs as this account; default: a unit of your own user.")
     ] = "",
-    into: Annotated[
-        Path | None, typer.Option("--into", metavar="DIR", help="Where to write the file.")
-    ] = None,
+    into: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to write the file.")] = None,
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Write a systemd unit that runs the client whenever the computer is on."""

@@ -4,21 +4,41 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.progress import TaskID
 
-from cobblestone.cli.lab.sweeping import Scheduler, Workers
+from cobblestone.cli.lab.sweeping import Scheduler, Workers, refusals
 from cobblestone.cli.output import progress_bar
-from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.policies import read_choice
 from cobblestone.simulator.reading import read_scenario
 from cobblestone.simulator.report import advice
 from cobblestone.simulator.report.picture import require_picture
 from cobblestone.simulator.world.host_tables import hosts_for
 from cobblestone.sweep.backends import open_backend
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdviceOptions:
+    """What the advice is for, and what counts as good enough."""
+
+    hosts: Annotated[
+        str, typer.Option(help="Number of hosts, or a CSV file with ncpus, flops, fraction, mean_on.")
+    ] = ""
+    policy: Annotated[str, typer.Option(help="The policy of the hosts' clients.")] = "CS4_WF4_WS1_JC2"
+    seeds: Annotated[
+        int, typer.Option(min=2, max=advice.MOST_SEEDS, help="Number of replicates per point.")
+    ] = 3
+    late: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Largest acceptable share of late or missing results.")
+    ] = advice.ProjectCapacity().late
+    wrong: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Largest acceptable share of wrong answers.")
+    ] = advice.ProjectCapacity().wrong
 
 
 def advise(
@@ -28,76 +48,39 @@ def advise(
             metavar="SCENARIO.toml", help="The project, whose hosts are used unless --hosts is given."
         ),
     ],
-    hosts: Annotated[
-        str, typer.Option(help="Number of hosts, or a CSV file with ncpus, flops, fraction, mean_on.")
-    ] = "",
-    policy: Annotated[str, typer.Option(help="The policy of the hosts' clients.")] = "CS4_WF4_WS1_JC2",
-    seeds: Annotated[
-        int, typer.Option(min=2, max=advice.MOST_SEEDS, help="Number of replicates per point.")
-    ] = 3,
-    late: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Largest acceptable share of late or missing results.")
-    ] = advice.ProjectCapacity().late,
-    wrong: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Largest acceptable share of wrong answers.")
-    ] = advice.ProjectCapacity().wrong,
+    wanted: AdviceOptions,
     picture: Annotated[Path | None, typer.Option(help="Write a picture (.svg, .png or .pdf).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     scheduler: Scheduler = "",
     workers: Workers = None,
 ) -> None:
     """Recommend deadline, quorum, buffers and size of batches, from simulations with these hosts."""
-    try:
-        steps, title = _advise(
-            scenario_file,
-            hosts,
-            policy,
-            seeds,
-            advice.ProjectCapacity(late=late, wrong=wrong),
-            picture,
-            scheduler,
-            workers,
-        )
-    except CobblestoneError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from error
+    with refusals():
+        if picture is not None:
+            require_picture(picture)
+        scenario = read_scenario(scenario_file)
+        if not (wanted.hosts or scenario.hosts):
+            raise ConfigError(f"{scenario_file}: has no hosts; write hosts = 100 or use --hosts")
+        table = hosts_for(wanted.hosts or scenario.hosts, seed=1)
+        with closing(open_backend(scheduler, workers=workers)) as backend, progress_bar() as bar:
+            lines: dict[str, TaskID] = {}
+
+            def progress(name: str, done: int, total: int) -> None:
+                if name not in lines:
+                    lines[name] = bar.add_task(name, total=total)
+                bar.update(lines[name], completed=done)
+
+            advisor = advice.Advisor(
+                scenario,
+                table,
+                read_choice(wanted.policy),
+                seeds=wanted.seeds,
+                limits=advice.ProjectCapacity(late=wanted.late, wrong=wanted.wrong),
+                backend=backend,
+                progress=progress,
+            )
+            steps = advisor.run()
     typer.echo(json.dumps(advice.as_data(steps), indent=2) if as_json else advice.advice_text(steps))
     if picture is not None:
+        title = f"{scenario.name}: {len(table)} hosts, {wanted.policy}, {wanted.seeds} seeds"
         advice.draw_advice(steps, picture, title=title)
-
-
-def _advise(
-    scenario_file: Path,
-    hosts: str,
-    policy: str,
-    seeds: int,
-    limits: advice.ProjectCapacity,
-    picture: Path | None,
-    scheduler: str,
-    workers: int | None,
-) -> tuple[list[advice.VariedSetting], str]:
-    """Return the steps, and a title for their picture."""
-    if picture is not None:
-        require_picture(picture)
-    scenario = read_scenario(scenario_file)
-    if not (hosts or scenario.hosts):
-        raise ConfigError(f"{scenario_file}: has no hosts; write hosts = 100 or use --hosts")
-    table = hosts_for(hosts or scenario.hosts, seed=1)
-    with closing(open_backend(scheduler, workers=workers)) as backend, progress_bar() as bar:
-        lines: dict[str, TaskID] = {}
-
-        def progress(name: str, done: int, total: int) -> None:
-            if name not in lines:
-                lines[name] = bar.add_task(name, total=total)
-            bar.update(lines[name], completed=done)
-
-        advisor = advice.Advisor(
-            scenario,
-            table,
-            read_choice(policy),
-            seeds=seeds,
-            limits=limits,
-            backend=backend,
-            progress=progress,
-        )
-        return advisor.run(), f"{scenario.name}: {len(table)} hosts, {policy}, {seeds} seeds"

@@ -151,10 +151,10 @@ def _answer(options: argparse.Namespace) -> str:
     if options.keep is not None:
         raise ConfigError("--keep is for runs with many hosts; a run with one host takes seconds")
     if options.report is not None:
-        return _report(scenario, choices[0], first, options.report, _window(options.window, scenario))
+        return _report(scenario, choices[0], options)
     recorded: RunResult | None = None
     if picture is not None or log is not None:
-        recorded = _record(scenario, choices[0], first, picture, _window(options.window, scenario), log)
+        recorded = _record(scenario, choices[0], options)
     results = {
         str(c): [
             recorded
@@ -176,13 +176,12 @@ def _anonymise(state: Path | None, out: Path) -> str:
     return f"{out}: the state file without keys, names, addresses and paths; check it before you share it"
 
 
-def _report(
-    scenario: Scenario, choice: PolicyChoice, seed: int, out: Path, window: tuple[float, float]
-) -> str:
+def _report(scenario: Scenario, choice: PolicyChoice, options: argparse.Namespace) -> str:
     from cobblestone.simulator.report.page import Diary, report_page
 
+    out, window = options.report, _window(options.window, scenario)
     diary = Diary(start=window[0], end=window[1], names=_names(scenario))
-    result = simulate(scenario, choice, seed=seed, recorder=diary)
+    result = simulate(scenario, choice, seed=options.first_seed, recorder=diary)
     with _writing(out):
         out.write_text(report_page(result, diary), encoding="utf-8")
     return f"{out}: what would happen on this computer, with {len(diary.decisions)} decisions"
@@ -328,16 +327,14 @@ def _names(scenario: Scenario) -> tuple[str, ...]:
     return tuple(sorted(p.name for p in scenario.projects))
 
 
-def _record(
-    scenario: Scenario,
-    choice: PolicyChoice,
-    seed: int,
-    picture: Path | None,
-    window: tuple[float, float],
-    log: Path | None,
-) -> RunResult:
+def _record(scenario: Scenario, choice: PolicyChoice, options: argparse.Namespace) -> RunResult:
+    """Run the first replicate with a picture, a trace of events, or both."""
     from cobblestone.simulator.report.picture import RunRecording
 
+    seed: int = options.first_seed
+    picture: Path | None = options.picture
+    log: Path | None = options.log
+    window = _window(options.window, scenario)
     if picture is not None:
         from cobblestone.simulator.report.picture import require_picture
 

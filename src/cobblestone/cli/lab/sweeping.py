@@ -21,19 +21,26 @@ Workers = Annotated[
 
 
 @contextmanager
+def refusals() -> Generator[None]:
+    """Report errors as short messages; the exit status is 2."""
+    try:
+        yield
+    except CobblestoneError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from error
+
+
+@contextmanager
 def sweeping(what: str, folder: Path) -> Generator[Callable[[int, int], None]]:
     """Show how many runs are done; report errors and interruptions as short messages."""
     try:
-        with progress_bar() as bar:
+        with refusals(), progress_bar() as bar:
             line = bar.add_task(what, total=None)
 
             def progress(done: int, total: int) -> None:
                 bar.update(line, completed=done, total=total)
 
             yield progress
-    except CobblestoneError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from error
     except KeyboardInterrupt:
         typer.echo(f"interrupted; the same command continues from the results in {folder}", err=True)
         raise typer.Exit(130) from None

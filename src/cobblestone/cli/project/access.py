@@ -99,10 +99,9 @@ def manifest(
 @key_commands.command("sign")
 def sign(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Made by `cobblestone key manifest`.")],
-    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="The private key.")],
+    key: Annotated[Path, typer.Option(metavar="FILE", help="The private key.")],
     old_key: Annotated[
-        list[Path] | None,
-        typer.Option("--old-key", metavar="FILE", help="Older private keys, when the key changes."),
+        list[Path] | None, typer.Option(metavar="FILE", help="Older private keys, when the key changes.")
     ] = None,
     out: OutputOptions = OutputOptions(),
 ) -> None:

@@ -103,7 +103,6 @@ def export(
     check: Annotated[
         Path | None,
         typer.Option(
-            "--check",
             metavar="DIR",
             help="Do not export; read the export in this folder, of this or another project, and "
             "report errors.",

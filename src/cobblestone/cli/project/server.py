@@ -61,22 +61,13 @@ def _is_open(folder: ProjectFolder) -> bool:
 
 def is_alive(server: RunningServer) -> bool:
     """Return whether a server's process is still running."""
-    try:
-        os.kill(server.pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    # One whose parent has not taken note of its end yet is over all the same.
-    return not _is_zombie(server.pid)
+    import psutil
 
-
-def _is_zombie(pid: int) -> bool:
     try:
-        status = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
+        # One whose parent has not taken note of its end yet is over all the same.
+        return psutil.Process(server.pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    return status.rpartition(")")[2].split()[:1] == ["Z"]
 
 
 def send_signal(server: RunningServer, number: signal.Signals, wish: str) -> None:
@@ -96,7 +87,6 @@ def run(
     role: Annotated[
         str,
         typer.Option(
-            "--role",
             metavar="ROLE,...",
             help="On PostgreSQL: do only this part of the work, alongside other processes. Default: "
             f"everything. Roles: {', '.join(Role)}.",

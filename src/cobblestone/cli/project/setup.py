@@ -167,9 +167,7 @@ def units(
     into: Annotated[
         Path | None,
         typer.Option(
-            "--into",
-            metavar="DIR",
-            help="Where to write the files. Default: systemd/ in the project's folder.",
+            metavar="DIR", help="Where to write the files. Default: systemd/ in the project's folder."
         ),
     ] = None,
     process: Annotated[

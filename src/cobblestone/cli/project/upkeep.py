@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 import typer
 
 from cobblestone.cli.options import Common, OutputOptions, ProjectOption, local_folder
-from cobblestone.cli.output import Output, error_console, size, when
+from cobblestone.cli.output import Output, error_console, named, size, when
 from cobblestone.domain.exports import KeysInBackup
 
 if TYPE_CHECKING:
@@ -114,12 +114,7 @@ def _show_manifest(out: Output, manifest: BackupManifest, place: Path, verb: str
     out.show(
         {
             "place": str(place),
-            "name": manifest.name,
-            "url": manifest.url,
-            "time": manifest.time,
-            "cobblestone": manifest.cobblestone,
-            "schema": manifest.schema,
-            "keys": manifest.keys,
+            **named(manifest, "name", "url", "time", "cobblestone", "schema", "keys"),
             "files": len(manifest.files),
             "nbytes": manifest.nbytes,
         },

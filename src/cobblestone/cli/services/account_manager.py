@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cobblestone.cli.options import Commands, HostOption, OutputOptions, PortOption
+from cobblestone.cli.output import named
 from cobblestone.cli.services import account_manager_upkeep
 from cobblestone.cli.services.account_manager_upkeep import FolderArgument
 
@@ -174,7 +175,7 @@ def edit(
     with operation.open_beside(folder) as (_, store):
         changed = store.write(write)
     out.show(
-        {"id": changed.id, "url": changed.url, "share": changed.share, "stopped": changed.stopped},
+        named(changed, "id", "url", "share", "stopped"),
         lines=[
             f"Project {changed.id}: {changed.url}, share {changed.share:g}{', stopped' if changed.stopped else ''}"
         ],
@@ -197,15 +198,7 @@ def list_projects(folder: FolderArgument, out: OutputOptions = OutputOptions()) 
         for each, counted in found
     ]
     data = [
-        {
-            "id": each.id,
-            "name": each.name,
-            "url": each.url,
-            "share": each.share,
-            "stopped": each.stopped,
-            "problem": each.problem,
-            "credit": counted.credit,
-        }
+        {**named(each, "id", "name", "url", "share", "stopped", "problem"), "credit": counted.credit}
         for each, counted in found
     ]
     columns = ["id", "name", "address", "share", "credit", "state"]
@@ -265,9 +258,7 @@ def accounting(
         "asked": bool(state.token),
         "vouched": state.vouched,
         "accounts": accounts,
-        "asked_time": state.asked_time,
-        "failures": state.failures,
-        "problem": state.problem,
+        **named(state, "asked_time", "failures", "problem"),
     }
     out.show(data, lines=lines, essential=[asked])
 
@@ -326,7 +317,7 @@ def ledger_(
     folder: FolderArgument,
     repair: Annotated[bool, typer.Option("--repair", help="Recompute wrong daily sums.")] = False,
     delete: Annotated[
-        list[int] | None, typer.Option("--delete", metavar="ID", help="Delete a bad entry; repeat it.")
+        list[int] | None, typer.Option(metavar="ID", help="Delete a bad entry; repeat it.")
     ] = None,
     out: OutputOptions = OutputOptions(),
 ) -> None:

@@ -22,21 +22,18 @@ def serve(
             "per line.",
         ),
     ],
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: any.")] = 8090,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    every: Annotated[float, typer.Option("--every", min=1.0, help="Seconds between two rounds.")] = 3600.0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any.")] = 8090,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    every: Annotated[float, typer.Option(min=1.0, help="Seconds between two rounds.")] = 3600.0,
     min_projects: Annotated[
         int,
         typer.Option(
-            "--min-projects",
             min=1,
             help="Publish plan classes of at least this many projects. With fewer than 3, a single "
             "project can set any scale.",
         ),
     ] = 3,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, help="Time limit for a project, in seconds.")
-    ] = 30.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Time limit for a project, in seconds.")] = 30.0,
     state: Annotated[
         Path,
         typer.Option(metavar="FILE", help="Keeps the figures of projects, so that a restart loses nothing."),

@@ -92,8 +92,7 @@ class CheckOptions:
         ),
     ] = None
     function_files: Annotated[
-        list[Path] | None,
-        typer.Option("--function-files", metavar="FILE…", help="Further files that your functions import."),
+        list[Path] | None, typer.Option(metavar="FILE…", help="Further files that your functions import.")
     ] = None
 
 

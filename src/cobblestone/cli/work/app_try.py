@@ -51,9 +51,7 @@ def try_app(
     inputs: Annotated[
         list[Path] | None, typer.Argument(metavar="INPUT", help="The input files of one job.")
     ] = None,
-    arg: Annotated[
-        list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="Value for {arg:NAME}.")
-    ] = None,
+    arg: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Value for {arg:NAME}.")] = None,
     to: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the outputs in this folder.")] = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds until the program is aborted.")] = 600.0,
     common: Common = Common(),

@@ -219,15 +219,12 @@ def retire(batch_id: BatchArgument, common: Common) -> None:
 class TargetOptions:
     """Options that restrict who gets the jobs."""
 
-    for_host: Annotated[
-        int | None, typer.Option("--for-host", metavar="ID", min=1, help="Only for this computer.")
-    ] = None
+    for_host: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Only for this computer.")] = None
     for_user: Annotated[
-        int | None, typer.Option("--for-user", metavar="ID", min=1, help="Only for this user's computers.")
+        int | None, typer.Option(metavar="ID", min=1, help="Only for this user's computers.")
     ] = None
     for_team: Annotated[
-        int | None,
-        typer.Option("--for-team", metavar="ID", min=1, help="Only for computers of this team's members."),
+        int | None, typer.Option(metavar="ID", min=1, help="Only for computers of this team's members.")
     ] = None
 
     def body(self) -> dict[str, int]:
@@ -249,8 +246,7 @@ def submit(
         ),
     ] = None,
     arg: Annotated[
-        list[str] | None,
-        typer.Option("--arg", metavar="NAME=VALUE", help="Value for {arg:NAME} in all jobs."),
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Value for {arg:NAME} in all jobs.")
     ] = None,
     together: Annotated[bool, typer.Option("--together", help="One job with all input files.")] = False,
     batch_name: Annotated[str, typer.Option("--name", help="Name of the batch. Default: the app's.")] = "",

@@ -33,7 +33,6 @@ class ProgramOptions:
     program: Annotated[
         Path | None,
         typer.Option(
-            "--program",
             metavar="FILE",
             help="A program of any kind: cobblestone finds the best way to run it on volunteers' "
             "computers, gives the reason, and uses it if nothing more is needed.",
@@ -42,7 +41,6 @@ class ProgramOptions:
     wasm: Annotated[
         Path | None,
         typer.Option(
-            "--wasm",
             metavar="FILE.wasm",
             help="A WebAssembly module for the command, the same on Windows, macOS and Linux; the "
             "command's first word is its name.",
@@ -51,15 +49,12 @@ class ProgramOptions:
     source: Annotated[
         list[Path] | None,
         typer.Option(
-            "--source",
-            metavar="FILE.c",
-            help="C or C++ source, compiled to such a module; repeat it for more files.",
+            metavar="FILE.c", help="C or C++ source, compiled to such a module; repeat it for more files."
         ),
     ] = None
     python: Annotated[
         Path | None,
         typer.Option(
-            "--python",
             metavar="FILE.py",
             help='A Python program; short for --files FILE.py and --command "python3 FILE.py {input} {output}".',
         ),
@@ -87,7 +82,6 @@ class ProgramOptions:
     bundle: Annotated[
         Path | None,
         typer.Option(
-            "--bundle",
             metavar="FILE.txt",
             help="Packages, also compiled ones, to include with a bundled Python: for Windows, macOS "
             "and Linux.",
@@ -99,7 +93,6 @@ class ProgramOptions:
     container: Annotated[
         Path | None,
         typer.Option(
-            "--container",
             metavar="IMAGE.tar",
             help="An image, saved by podman or docker, in which the command runs: for Linux "
             "computers that have podman or docker.",
@@ -108,7 +101,6 @@ class ProgramOptions:
     installed: Annotated[
         list[str] | None,
         typer.Option(
-            "--installed",
             metavar="MODULE",
             help="A Python module that all your volunteers' computers have, so it is not included.",
         ),

@@ -119,9 +119,7 @@ class WorkunitLimits:
         float | None, typer.Option("--memory-bound", help="Memory bound in bytes.")
     ] = None
     rsc_disk_bound: Annotated[float | None, typer.Option("--disk-bound", help="Disk bound in bytes.")] = None
-    delay_bound: Annotated[
-        float | None, typer.Option("--delay-bound", help="Seconds until the deadline.")
-    ] = None
+    delay_bound: Annotated[float | None, typer.Option(help="Seconds until the deadline.")] = None
 
 
 @workunit_commands.command("edit")

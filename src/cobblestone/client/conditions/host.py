@@ -263,13 +263,13 @@ class HostWatch:
         heat: float | None = None
         discharging = False
         for supply in sorted(supplies.iterdir()) if supplies.is_dir() else ():
-            kind = _line(supply / "type")
+            kind = _text(supply / "type")
             if kind in ("Mains", "USB"):
-                mains.append(_line(supply / "online") == "1")
-            elif kind == "Battery" and _line(supply / "scope") != "Device":  # not that of a mouse
+                mains.append(_text(supply / "online") == "1")
+            elif kind == "Battery" and _text(supply / "scope") != "Device":  # not that of a mouse
                 percent = _number(supply / "capacity", 1.0) if percent is None else percent
                 heat = _number(supply / "temp", 0.1) if heat is None else heat
-                discharging |= _line(supply / "status") == "Discharging"
+                discharging |= _text(supply / "status") == "Discharging"
         if percent is None and not discharging:
             return (None if not mains else False), None, None
         return discharging or (bool(mains) and not any(mains)), percent, heat
@@ -341,14 +341,14 @@ class HostWatch:
     def _has_desktop(self) -> bool:
         """Return whether there is a graphical session; only these report whether they are idle."""
         sessions = self._root / "run/systemd/sessions"
-        lines = [line for file in sessions.glob("[!.]*") for line in _line(file, 5000).splitlines()]
+        lines = [line for file in sessions.glob("[!.]*") for line in _text(file, 5000).splitlines()]
         return any(line in ("TYPE=x11", "TYPE=wayland") for line in lines)
 
     # -- network
 
     def _network(self) -> tuple[bool | None, bool | None]:
         """Return whether the connection is metered, and whether it is a mobile one."""
-        interface = _default_interface(_line(self._root / "proc/net/route", 20_000))
+        interface = _default_interface(_text(self._root / "proc/net/route", 20_000))
         mobile = interface.startswith(_MOBILE_INTERFACES) if interface else None
         if not (self._root / "run/NetworkManager").is_dir():
             return None, mobile
@@ -359,7 +359,7 @@ class HostWatch:
 
     def _connected(self) -> bool | None:
         """Return whether there is a default route; None if the system has no routing tables."""
-        routes, routes_6 = (_line(self._root / "proc/net" / name, 20_000) for name in ("route", "ipv6_route"))
+        routes, routes_6 = (_text(self._root / "proc/net" / name, 20_000) for name in ("route", "ipv6_route"))
         if not (routes or routes_6):
             return None
         return bool(_default_interface(routes)) or _has_default_6(routes_6)
@@ -424,16 +424,8 @@ def _whole(value: object) -> int:
     return value if isinstance(value, int) else -1
 
 
-def _line(path: Path, limit: int = 200) -> str:
-    try:
-        with path.open(errors="replace") as file:
-            return file.read(limit).strip()
-    except OSError:
-        return ""
-
-
 def _number(path: Path, unit: float) -> float | None:
     try:
-        return int(_line(path)) * unit
+        return int(_text(path)) * unit
     except ValueError:
         return None

@@ -31,9 +31,10 @@ from cobblestone.client.records.identity import VERSION_NUMBER, VERSION_TEXT, pl
 from cobblestone.client.records.journal import Journal
 from cobblestone.client.records.measurements import Measurements, RunAccounting, RunTimeline, Speeds
 from cobblestone.client.records.state import ClientDatabase
-from cobblestone.client.remote.account_manager import ManagerContacts, ManagerPorts
-from cobblestone.client.remote.control import ClientCommands, CommandPorts
-from cobblestone.client.remote.view import ClientView, Controls
+from cobblestone.client.remote.account_manager import ManagerContacts
+from cobblestone.client.remote.commands import Controls
+from cobblestone.client.remote.control import ClientCommands
+from cobblestone.client.remote.view import ClientView
 from cobblestone.client.tasks.runner import Runner
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.domain.values import form_of
@@ -134,8 +135,9 @@ class Client:
         self.stopping = asyncio.Event()
         self.restarting = False  #: it ends, to be started again
         self.contacts = Contacts(form_of(ContactPorts, self))
-        self.control = ClientCommands(form_of(CommandPorts, self, stop=self.stopping.set))
-        self.manager = ManagerContacts(form_of(ManagerPorts, self))
+        self.view = form_of(ClientView, self, stop=self.stopping.set)
+        self.control = ClientCommands(self.view)
+        self.manager = ManagerContacts(self.view, self.control)
         self._last_tick = clock()
         self._ticks = 0
         self._had_jobs = False
@@ -143,8 +145,7 @@ class Client:
     @property
     def controls(self) -> Controls:
         """What interfaces need, to show and control this client."""
-        view = form_of(ClientView, self)
-        return Controls(view=view, control=self.control, manager=self.manager)
+        return form_of(Controls, self)
 
     # -- life -------------------------------------------------------------------------------------------
 

@@ -202,35 +202,35 @@ class Jobs:
         if self.runner is None:
             return ()
         readings: list[Reading] = []
-        for name, view in self.runner.views().items():
+        for name, seen in self.runner.tasks.items():
             identity = self._identities.get(name, "")
             found = self.find(identity)
             if found is None:
                 continue
             task = found[1].task
-            task.pid, task.state = view.pid, int(view.state)
-            task.current_cpu_time, task.elapsed_time = view.cpu_time, view.elapsed
-            task.fraction_done = view.fraction_done or guessed_fraction(*found, view.elapsed)
+            task.pid, task.state = seen.process.pid, int(seen.state)
+            task.current_cpu_time, task.elapsed_time = seen.cpu_time, seen.elapsed
+            task.fraction_done = seen.fraction_done or guessed_fraction(*found, seen.elapsed)
             task.checkpoint_cpu_time, task.checkpoint_elapsed_time = (
-                view.checkpoint_cpu_time,
-                view.checkpoint_elapsed,
+                seen.checkpoint_cpu_time,
+                seen.checkpoint_elapsed,
             )
-            task.checkpoint_fraction_done = view.checkpoint_fraction
-            task.working_set_size, task.swap_size = view.working_set, view.virtual_size
-            task.working_set_size_smoothed = view.working_set_smoothed
-            task.progress_rate = view.fraction_done / view.elapsed if view.elapsed > 0 else 0.0
-            task.web_graphics_url, task.remote_desktop_addr = view.web_graphics_url, view.remote_desktop_addr
-            found[1].final_peak_disk_usage = max(found[1].final_peak_disk_usage, view.disk_usage)
-            found[1].final_peak_swap_size = max(found[1].final_peak_swap_size, view.virtual_size)
+            task.checkpoint_fraction_done = seen.checkpoint_fraction
+            task.working_set_size, task.swap_size = seen.usage.resident, seen.usage.virtual
+            task.working_set_size_smoothed = seen.working_set_smoothed
+            task.progress_rate = seen.fraction_done / seen.elapsed if seen.elapsed > 0 else 0.0
+            task.web_graphics_url, task.remote_desktop_addr = seen.graphics
+            found[1].final_peak_disk_usage = max(found[1].final_peak_disk_usage, seen.disk_usage)
+            found[1].final_peak_swap_size = max(found[1].final_peak_swap_size, seen.usage.virtual)
             readings.append(
                 Reading(
                     job=identity,
-                    elapsed=view.elapsed,
-                    fraction_done=view.fraction_done or None,
-                    checkpointed_at=view.checkpoint_at or None,
-                    working_set=view.working_set_smoothed,
-                    swap=view.virtual_size,
-                    cpu_time=view.cpu_time,
+                    elapsed=seen.elapsed,
+                    fraction_done=seen.fraction_done or None,
+                    checkpointed_at=seen.checkpoint_at or None,
+                    working_set=seen.working_set_smoothed,
+                    swap=seen.usage.virtual,
+                    cpu_time=seen.cpu_time,
                 )
             )
         return tuple(readings)

@@ -79,7 +79,6 @@ def make_task_spec(
         outputs=tuple(outputs),
         init=_init_data(state, facts, content, job, version, checkpoint_seconds),
         mapped=_api(version.api_version) >= (6, 0),
-        use_symlinks=False,
         needs_network=version.needs_network,
         uses_gpu=bool(version.coproc_type),
         in_container=CONTAINER_CLASS in version.plan_class and bool(facts.host.docker_version),

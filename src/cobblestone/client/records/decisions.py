@@ -214,11 +214,8 @@ class CoreDriver:
         instructions, found = self._decided(handled)
         refused += found
         wrong = {id(event) for event, _ in found}
-        entry = {
-            "events": [event_to_plain(event) for event in events if id(event) not in wrong],
-            "instructions": plain_instructions(instructions),
-        }
-        self._state.add_event(msgspec.json.encode(entry))
+        told = Round(events=[event for event in events if id(event) not in wrong], decided=instructions)
+        self._state.add_event(msgspec.json.encode(told.plain))
         self._untold += 1
         if self._untold >= SNAPSHOT_AFTER:
             self.store()

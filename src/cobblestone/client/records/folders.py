@@ -45,10 +45,6 @@ class DataFolder:
         """Return the folder of a project's files."""
         return self.root / "projects" / folder_of(master_url)
 
-    def slot(self, number: int) -> Path:
-        """Return the folder in which a job runs."""
-        return self.root / "slots" / str(number)
-
     def account_file(self, master_url: str) -> Path:
         """Return the account file of a project, in BOINC's format."""
         return self.root / f"account_{folder_of(master_url)}.xml"

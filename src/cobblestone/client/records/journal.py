@@ -133,11 +133,7 @@ class Journal:
         self._clock = clock
         self._echo = echo
         self.listeners: list[Callable[[LoggedMessage], None]] = []
-        self._messages: deque[LoggedMessage] = deque(maxlen=MAX_MESSAGES)
-        for seqno, time, project, priority, body in state.messages():
-            self._messages.append(
-                LoggedMessage(seqno=seqno, time=time, project=project, priority=priority, body=body)
-            )
+        self._messages: deque[LoggedMessage] = deque(state.messages(), maxlen=MAX_MESSAGES)
         self.flags: frozenset[str] | None = None  #: kinds of lines that are written; None: all
         self.notices = Notices(clock)
 
@@ -166,9 +162,7 @@ class Journal:
             seqno=self.last + 1, time=now, project=name, priority=priority, body=text[:10_000]
         )
         self._messages.append(message)
-        self._state.add_message(
-            message.seqno, now, name, priority, message.body, keep=self._messages.maxlen or MAX_MESSAGES
-        )
+        self._state.add_message(message, keep=self._messages.maxlen or MAX_MESSAGES)
         if self._echo:
             stamp = datetime.datetime.fromtimestamp(now).astimezone().strftime("%Y-%m-%d %H:%M:%S")
             sys.stdout.write(f"{stamp} [{name or '---'}] {message.body}\n")

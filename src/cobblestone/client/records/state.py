@@ -12,13 +12,14 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from cobblestone.domain.errors import Busy, ConfigError, StoreError
+from cobblestone.wire.client.gui_rpc import LoggedMessage
 from cobblestone.wire.client.records import DailyCredit, FileRecord, JobRecord, ProjectContent, ProjectRecord
 from cobblestone.wire.scheduler.host import NetStats, TimeStats
 from cobblestone.wire.scheduler.job import AppBlock, AppVersionBlock, WorkunitBlock
@@ -30,12 +31,19 @@ MOVES = "moves"
 MAX_MESSAGES = 2000
 MAX_EVENTS = 200_000
 MAX_RUNS = 2000
-_KINDS = ("project", "app", "version", "workunit", "file", "job")
+_TYPES: dict[str, Any] = {
+    "project": ProjectRecord,
+    "app": AppBlock,
+    "version": AppVersionBlock,
+    "workunit": WorkunitBlock,
+    "file": FileRecord,
+    "job": JobRecord,
+}
 _SCHEMA = (
     *(
         f"CREATE TABLE IF NOT EXISTS {kind} (project TEXT, name TEXT, body BLOB NOT NULL,"
         " PRIMARY KEY (project, name)) WITHOUT ROWID"
-        for kind in _KINDS
+        for kind in _TYPES
     ),
     "CREATE TABLE IF NOT EXISTS note (name TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS trickle (id INTEGER PRIMARY KEY, project TEXT, job TEXT, time REAL, variety TEXT, text TEXT)",
@@ -58,16 +66,9 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS event (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
 )
 
+_HISTORY = "project, job, app, exit_status, elapsed, cpu_time, received, completed, reported, outcome, estimate, fpops"
 T = TypeVar("T")
 Record = ProjectRecord | AppBlock | AppVersionBlock | WorkunitBlock | FileRecord | JobRecord
-_TYPES: dict[str, Any] = {
-    "project": ProjectRecord,
-    "app": AppBlock,
-    "version": AppVersionBlock,
-    "workunit": WorkunitBlock,
-    "file": FileRecord,
-    "job": JobRecord,
-}
 
 
 @dataclass(slots=True)
@@ -159,10 +160,10 @@ class ClientDatabase:
         texts = (f'"{old}"', f'"{new}"', f'"{old}|', f'"{new}|')  # alone, and in front of a job's name
         change = "CAST(replace(replace(CAST(body AS TEXT), ?1, ?2), ?3, ?4) AS BLOB)"
         with self._database:
-            for table in (*_KINDS, "trickle", "credit_day", "estimated", "history", "run"):
+            for table in (*_TYPES, "trickle", "credit_day", "estimated", "history", "run"):
                 sql = f"UPDATE OR REPLACE {table} SET project = ? WHERE project = ?"
                 self._database.execute(sql, (new, old))
-            for table in (*_KINDS, "note", "event"):
+            for table in (*_TYPES, "note", "event"):
                 self._database.execute(f"UPDATE {table} SET body = {change}", texts)
             self._database.execute("DELETE FROM note WHERE name = ?", (MOVES,))
 
@@ -200,8 +201,8 @@ class ClientDatabase:
         """Remove a project with all that belongs to it."""
         self.contents.pop(project, None)
         self._dirty = {key: record for key, record in self._dirty.items() if key[1] != project}
-        for table in (*_KINDS, "trickle", "credit_day"):
-            self._statements.append((f"DELETE FROM {table} WHERE project = ?", (project,)))
+        for table in (*_TYPES, "trickle", "credit_day"):
+            self._mark(f"DELETE FROM {table} WHERE project = ?", project)
 
     def keep_notes(self) -> None:
         """Mark the state that belongs to no project as changed."""
@@ -209,9 +210,7 @@ class ClientDatabase:
 
     def keep(self, name: str, value: object) -> None:
         """Mark a named value as changed."""
-        self._statements.append(
-            ("INSERT OR REPLACE INTO note VALUES (?, ?)", (name, msgspec.json.encode(value)))
-        )
+        self._mark("INSERT OR REPLACE INTO note VALUES (?, ?)", name, msgspec.json.encode(value))
 
     def note(self, name: str, kind: type[T]) -> T | None:
         """Return a named value as stored."""
@@ -268,12 +267,8 @@ class ClientDatabase:
 
     def add_trickle(self, project: str, job: str, time: float, variety: str, text: str) -> None:
         """Store a message of a running job until the project has it."""
-        self._statements.append(
-            (
-                "INSERT INTO trickle (project, job, time, variety, text) VALUES (?, ?, ?, ?, ?)",
-                (project, job, time, variety, text),
-            )
-        )
+        sql = "INSERT INTO trickle (project, job, time, variety, text) VALUES (?, ?, ?, ?, ?)"
+        self._mark(sql, project, job, time, variety, text)
 
     def trickles(self, project: str) -> list[tuple[int, str, float, str, str]]:
         """Return messages that the project does not have: number, job, time, variety, text."""
@@ -283,51 +278,37 @@ class ClientDatabase:
 
     def drop_trickles(self, numbers: Iterable[int]) -> None:
         """Forget messages that the project has."""
-        self._statements += [("DELETE FROM trickle WHERE id = ?", (number,)) for number in numbers]
+        for number in numbers:
+            self._mark("DELETE FROM trickle WHERE id = ?", number)
 
-    def add_message(
-        self, seqno: int, time: float, project: str, priority: int, body: str, *, keep: int = MAX_MESSAGES
-    ) -> None:
+    def add_message(self, line: LoggedMessage, *, keep: int = MAX_MESSAGES) -> None:
         """Store a line of the event log, and remove the oldest."""
-        self._statements.append(
-            ("INSERT OR REPLACE INTO message VALUES (?, ?, ?, ?, ?)", (seqno, time, project, priority, body))
-        )
-        self._statements.append(("DELETE FROM message WHERE seqno <= ?", (seqno - keep,)))
+        self._mark("INSERT OR REPLACE INTO message VALUES (?, ?, ?, ?, ?)", *astuple(line))
+        self._mark("DELETE FROM message WHERE seqno <= ?", line.seqno - keep)
 
-    def messages(self) -> list[tuple[int, float, str, int, str]]:
-        """Return the event log, oldest first."""
-        return self._all("SELECT seqno, time, project, priority, body FROM message ORDER BY seqno")
+    def messages(self) -> Iterator[LoggedMessage]:
+        """Yield the event log, oldest first."""
+        for seqno, time, project, priority, body in self._all("SELECT * FROM message ORDER BY seqno"):
+            yield LoggedMessage(seqno=seqno, time=time, project=project, priority=priority, body=body)
 
     def add_credit_day(self, project: str, day: DailyCredit) -> None:
         """Store a project's credit of a day, replacing earlier figures."""
-        number = int(day.day // 86400)
-        self._statements.append(
-            (
-                "INSERT OR REPLACE INTO credit_day VALUES (?, ?, ?)",
-                (project, number, msgspec.json.encode(day)),
-            )
-        )
+        sql = "INSERT OR REPLACE INTO credit_day VALUES (?, ?, ?)"
+        self._mark(sql, project, int(day.day // 86400), msgspec.json.encode(day))
 
     def credit_days(self, project: str, since: float = 0.0) -> list[DailyCredit]:
         """Return a project's credit by day."""
-        rows = self._all(
-            "SELECT body FROM credit_day WHERE project = ? AND day >= ? ORDER BY day",
-            project,
-            int(since // 86400),
-        )
+        sql = "SELECT body FROM credit_day WHERE project = ? AND day >= ? ORDER BY day"
+        rows = self._all(sql, project, int(since // 86400))
         return [msgspec.json.decode(row[0], type=DailyCredit) for row in rows]
 
     def add_estimated(self, project: str, day: int, device: str, credit: float, seconds: float) -> None:
         """Add to the estimated credit of a project, day and device type."""
-        self._statements.append(
-            (
-                (
-                    "INSERT INTO estimated VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (project, day, device)"
-                    " DO UPDATE SET credit = credit + ?4, seconds = seconds + ?5"
-                ),
-                (project, day, device, credit, seconds),
-            )
+        sql = (
+            "INSERT INTO estimated VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (project, day, device)"
+            " DO UPDATE SET credit = credit + ?4, seconds = seconds + ?5"
         )
+        self._mark(sql, project, day, device, credit, seconds)
 
     def estimated(self, since_day: int = 0) -> list[tuple[str, int, str, float, float]]:
         """Return estimated credit: project, day number, device type, credit, seconds."""
@@ -338,12 +319,8 @@ class ClientDatabase:
 
     def add_transferred(self, day: int, up: float, down: float) -> None:
         """Add to the bytes of a day."""
-        self._statements.append(
-            (
-                "INSERT INTO transfer_day VALUES (?1, ?2, ?3) ON CONFLICT (day) DO UPDATE SET up = up + ?2, down = down + ?3",
-                (day, up, down),
-            )
-        )
+        sql = "INSERT INTO transfer_day VALUES (?1, ?2, ?3) ON CONFLICT (day) DO UPDATE SET up = up + ?2, down = down + ?3"
+        self._mark(sql, day, up, down)
 
     def transferred(self, since_day: int = 0) -> list[tuple[int, float, float]]:
         """Return transferred bytes by day: number of the day, up, down."""
@@ -353,49 +330,23 @@ class ClientDatabase:
         self, job: JobRecord, *, app: str, reported: float, outcome: str, estimate: float, fpops: float
     ) -> None:
         """Store a job that the project has accepted."""
-        figures = (
-            job.final_elapsed_time,
-            job.final_cpu_time,
-            job.received_time,
-            job.completed_time,
-            reported,
-        )
-        self._statements.append(
-            (
-                (
-                    "INSERT INTO history (project, job, app, exit_status, elapsed, cpu_time, received, completed, reported,"
-                    " outcome, estimate, fpops) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-                ),
-                (job.project, job.name, app, job.exit_status, *figures, outcome, estimate, fpops),
-            )
-        )
+        of_job = (job.project, job.name, app, job.exit_status, job.final_elapsed_time, job.final_cpu_time)
+        times = (job.received_time, job.completed_time, reported)
+        sql = f"INSERT INTO history ({_HISTORY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        self._mark(sql, *of_job, *times, outcome, estimate, fpops)
 
     def history(self, since: float = 0.0, limit: int = 1000) -> list[dict[str, Any]]:
         """Return reported jobs, latest first."""
-        names = (
-            "project",
-            "job",
-            "app",
-            "exit_status",
-            "elapsed",
-            "cpu_time",
-            "received",
-            "completed",
-            "reported",
-        )
-        names = (*names, "outcome", "estimate", "fpops")
-        sql = f"SELECT {', '.join(names)} FROM history WHERE reported >= ? ORDER BY reported DESC LIMIT ?"
-        return [dict(zip(names, row, strict=True)) for row in self._all(sql, since, limit)]
+        sql = f"SELECT {_HISTORY} FROM history WHERE reported >= ? ORDER BY reported DESC LIMIT ?"
+        return [dict(zip(_HISTORY.split(", "), row, strict=True)) for row in self._all(sql, since, limit)]
 
     def add_run(self, project: str, job: str, begin: float, end: float) -> None:
         """Record that a job ran without interruption; with the same start, that it continued until ``end``."""
-        self._statements.append(
-            ("INSERT OR REPLACE INTO run VALUES (?, ?, ?, ?)", (begin, project, job, end))
-        )
+        self._mark("INSERT OR REPLACE INTO run VALUES (?, ?, ?, ?)", begin, project, job, end)
 
     def forget_runs(self, before: float) -> None:
         """Delete old runs."""
-        self._statements.append(("DELETE FROM run WHERE begin < ?", (before,)))
+        self._mark("DELETE FROM run WHERE begin < ?", before)
 
     def runs(self, since: float) -> list[tuple[str, str, float, float]]:
         """Return the latest runs: project, job, start, end; oldest first."""
@@ -406,21 +357,19 @@ class ClientDatabase:
 
     def add_event(self, body: bytes) -> None:
         """Append to the log of the core's inputs."""
-        self._statements.append(("INSERT INTO event (body) VALUES (?)", (body,)))
+        self._mark("INSERT INTO event (body) VALUES (?)", body)
 
     def trim_events(self) -> None:
         """Keep the newest part of the log of inputs."""
-        sql = "DELETE FROM event WHERE id <= (SELECT MAX(id) FROM event) - ?"
-        self._statements.append((sql, (MAX_EVENTS,)))
+        self._mark("DELETE FROM event WHERE id <= (SELECT MAX(id) FROM event) - ?", MAX_EVENTS)
 
     def keep_core(self, stored: dict[str, Any]) -> None:
         """Store the core's state, and the number of its last event."""
-        body = msgspec.json.encode(stored)
         sql = (
             "INSERT OR REPLACE INTO note VALUES ('core',"
             " json_set(CAST(? AS TEXT), '$.event', (SELECT COALESCE(MAX(id), 0) FROM event)))"
         )
-        self._statements.append((sql, (body,)))
+        self._mark(sql, msgspec.json.encode(stored))
 
     def events_since(self, number: int) -> list[tuple[int, bytes]]:
         """Return the log of inputs after an event."""
@@ -428,7 +377,7 @@ class ClientDatabase:
 
     def clear_events(self) -> None:
         """Clear the log of inputs."""
-        self._statements.append(("DELETE FROM event", ()))
+        self._mark("DELETE FROM event")
 
     def events(self) -> Iterator[bytes]:
         """Yield the log of inputs, oldest first."""
@@ -436,6 +385,10 @@ class ClientDatabase:
             yield row[0]
 
     # -- SQL --------------------------------------------------------------------------------------------
+
+    def _mark(self, sql: str, *values: Any) -> None:
+        """Have a change written with the next flush."""
+        self._statements.append((sql, values))
 
     def _all(self, sql: str, *values: Any) -> list[Any]:
         try:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from cobblestone.client.conditions.conditions import Conditions
-from cobblestone.client.conditions.host import ReportedHost
-from cobblestone.client.loop import Loop
-from cobblestone.client.projects.connections import Connections
-from cobblestone.client.projects.contacts import Contacts
 from cobblestone.client.projects.web import ProjectNotReached, read_bounded
 from cobblestone.client.records.app_versions import version_in_force
 from cobblestone.client.records.identity import VERSION_TEXT, platforms
-from cobblestone.client.records.journal import Journal
-from cobblestone.client.records.state import ClientDatabase, ManagerAttachment
+from cobblestone.client.records.state import ManagerAttachment
 from cobblestone.client.remote.control import IN_PROGRESS, ClientCommands, Errand
+from cobblestone.client.remote.view import ClientView
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.values import form_of
 from cobblestone.ops.aside import read_aside
@@ -59,29 +50,14 @@ class Starvation:
         return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagerPorts:
-    """What contacts with the account manager use of the client."""
-
-    state: ClientDatabase
-    journal: Journal
-    connections: Connections
-    conditions: Conditions
-    contacts: Contacts
-    control: ClientCommands
-    loop: Loop
-    rng: random.Random
-    facts: Callable[[], ReportedHost]
-    describe_projects: Callable[[], None]  #: tell the core what projects and their jobs are like now
-
-
 class ManagerContacts:
     """Contacts the account manager, and obeys it."""
 
-    def __init__(self, ports: ManagerPorts) -> None:
-        self._ports = ports
-        self._state = ports.state
-        self._journal = ports.journal
+    def __init__(self, client: ClientView, control: ClientCommands) -> None:
+        self._client = client
+        self._control = control
+        self._state = client.state
+        self._journal = client.journal
         self.errand = Errand(0)  #: the last contact
         self._starvation = Starvation()
 
@@ -93,7 +69,7 @@ class ManagerContacts:
         if known is None or known.url != base or login:
             hashed = password[5:] if password.startswith("hash:") else md5_hex(password + login.lower())
             known = ManagerAttachment(url=base, login=login, password_hash=hashed)
-        self._ports.loop.background(self._run_errand(known, errand))
+        self._client.loop.background(self._run_errand(known, errand))
 
     def leave(self) -> None:
         """Stop obeying the account manager; its projects stay, as the volunteer's own."""
@@ -105,7 +81,7 @@ class ManagerContacts:
             content.project.no_rsc_ams = ()
             self._state.put_project(content.project)
         self._journal.say("No longer using an account manager")
-        self._ports.describe_projects()
+        self._client.describe_projects()
 
     def look(self, now: float) -> None:
         """Contact the account manager when it is time, or when a device starves."""
@@ -119,7 +95,7 @@ class ManagerContacts:
             self.use(url=manager.url)
 
     def _starves(self) -> bool:
-        permission = self._ports.conditions.permission()
+        permission = self._client.conditions.permission()
         if permission.cpu or permission.network:
             return False
         running = sum(
@@ -128,7 +104,7 @@ class ManagerContacts:
             for job in content.jobs.values()
             if not job.completed_time and (version := version_in_force(content, job)) is not None
         )
-        return running < (permission.ncpus or self._ports.conditions.devices().ncpus)
+        return running < (permission.ncpus or self._client.conditions.devices().ncpus)
 
     async def _run_errand(self, account: ManagerAttachment, errand: Errand) -> None:
         try:
@@ -137,12 +113,12 @@ class ManagerContacts:
             errand.done.set()
 
     async def _contact(self, account: ManagerAttachment, errand: Errand) -> None:
-        now = self._ports.loop.clock()
+        now = self._client.loop.clock()
         url = f"{account.url}rpc.php"
         try:
             body = write_manager_request(self._request(account))
-            request = self._ports.connections.http.build_request("POST", url, content=body)
-            answer = await read_bounded(self._ports.connections.http, request, MAX_BYTES)
+            request = self._client.connections.http.build_request("POST", url, content=body)
+            answer = await read_bounded(self._client.connections.http, request, MAX_BYTES)
             reply = await read_aside(parse_manager_reply, answer)
         except (ProjectNotReached, CobblestoneError) as error:
             self._failed(account, str(error), now)
@@ -163,7 +139,7 @@ class ManagerContacts:
         if self._state.notes.manager is account:
             wait = min(
                 BACKOFF_FIRST * 2.0 ** min(account.failures, 20), BACKOFF_LONGEST
-            ) * self._ports.rng.uniform(0.5, 1.0)
+            ) * self._client.rng.uniform(0.5, 1.0)
             account.failures += 1
             account.next_rpc_time = now + wait
             self._state.keep_notes()
@@ -171,7 +147,7 @@ class ManagerContacts:
     # -- the request --------------------------------------------------------------------------------------
 
     def _request(self, account: ManagerAttachment) -> ManagerRequest:
-        facts = self._ports.facts()
+        facts = self._client.facts()
         return form_of(
             ManagerRequest,
             account,
@@ -180,7 +156,7 @@ class ManagerContacts:
             domain_name=facts.host.domain_name,
             client_version=VERSION_TEXT,
             run_mode={1: "always", 2: "auto", 3: "never"}[
-                self._state.notes.run_mode.now(self._ports.loop.clock())
+                self._state.notes.run_mode.now(self._client.loop.clock())
             ],
             platforms=platforms(),
             projects=tuple(
@@ -218,23 +194,23 @@ class ManagerContacts:
         account.user_name, account.team_name = reply.user_name, reply.team_name
         account.send_tasks, account.no_project_notices = reply.send_tasks, reply.no_project_notices
         account.feeds = reply.feeds
-        account.previous_host_cpid = self._ports.facts().host.host_cpid
+        account.previous_host_cpid = self._client.facts().host.host_cpid
         account.next_rpc_time = now + reply.repeat_sec
         self._state.notes.manager = account
         self._state.keep_notes()
         for wanted in reply.accounts:
             self._obey(account, wanted)
         if reply.global_preferences:
-            await self._ports.conditions.take_preferences(
+            await self._client.conditions.take_preferences(
                 reply.global_preferences, None, manager=account.url, always=account.dynamic
             )
         self._journal.say(f"Contact with the account manager {account.name} succeeded")
-        self._ports.describe_projects()
-        self._ports.loop.save()
+        self._client.describe_projects()
+        self._client.loop.save()
         return ""
 
     def _obey(self, account: ManagerAttachment, wanted: ManagedAccount) -> None:
-        content = self._ports.contacts.find(wanted.url)
+        content = self._client.contacts.find(wanted.url)
         try:
             if content is None:
                 if canonical_master_url(wanted.url) in account.left:
@@ -247,7 +223,7 @@ class ManagerContacts:
             return
         project = content.project
         if wanted.detach:
-            self._ports.loop.background(self._ports.contacts.detach(content))
+            self._client.loop.background(self._client.contacts.detach(content))
             return
         if wanted.authenticator and ("_" in project.authenticator) <= ("_" in wanted.authenticator):
             project.authenticator = wanted.authenticator
@@ -264,9 +240,9 @@ class ManagerContacts:
             for job in [
                 job for job in content.jobs.values() if not job.task.started and not job.completed_time
             ]:
-                self._ports.control.abort_job(project.master_url, job.name)
+                self._control.abort_job(project.master_url, job.name)
         if wanted.update:
-            self._ports.contacts.ask(content, "account_manager")
+            self._client.contacts.ask(content, "account_manager")
 
     def _attach(self, account: ManagerAttachment, wanted: ManagedAccount) -> ProjectContent | None:
         """Attach a project that is new here: its address must be signed by the account manager."""
@@ -280,7 +256,7 @@ class ManagerContacts:
                 f"The account manager wants {wanted.url}, but has not signed its address: it was refused"
             )
             return None
-        content = self._ports.contacts.attach(wanted.url, wanted.authenticator, by_manager=True)
+        content = self._client.contacts.attach(wanted.url, wanted.authenticator, by_manager=True)
         content.project.credit = wanted.credit
         content.project.njobs_success, content.project.njobs_error = wanted.njobs_success, wanted.njobs_error
         return content

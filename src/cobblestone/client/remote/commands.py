@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from cobblestone.client.records.app_versions import version_in_force
 from cobblestone.client.records.decisions import job_id, reasons_as_data
 from cobblestone.client.records.identity import VERSION_TEXT
+from cobblestone.client.remote.account_manager import ManagerContacts
 from cobblestone.client.remote.control import ALWAYS, AUTO, IN_PROGRESS, NEVER, ClientCommands, Errand
-from cobblestone.client.remote.view import ClientView, Controls
+from cobblestone.client.remote.view import ClientView
 from cobblestone.domain.errors import CobblestoneError, ConfigError, NotFound
 from cobblestone.policy.client.core.state import Phase
 from cobblestone.wire.client.records import ClientJobState, JobRecord, ProjectContent
@@ -47,6 +49,15 @@ class Arguments:
     def flag(self, name: str) -> bool:
         """Return whether it was given as true."""
         return self._values.get(name) is True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controls:
+    """All by which the interfaces show and control the client."""
+
+    view: ClientView
+    control: ClientCommands
+    manager: ManagerContacts
 
 
 Question = Callable[[ClientView, Arguments], Awaitable[object]]

@@ -6,21 +6,14 @@ Each command raises a CobblestoneError with a sentence when it cannot be done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from cobblestone.client.conditions.conditions import Conditions
-from cobblestone.client.loop import Loop
-from cobblestone.client.projects.connections import Connections
-from cobblestone.client.projects.contacts import Contacts
-from cobblestone.client.projects.jobs import Jobs
-from cobblestone.client.projects.transfers import Transfers
-from cobblestone.client.projects.web import FeedReader, ProjectNotReached, account_request, fetch_config
+from cobblestone.client.projects.web import ProjectNotReached, account_request, fetch_config
 from cobblestone.client.records.decisions import job_id
-from cobblestone.client.records.folders import DataFolder
-from cobblestone.client.records.journal import Journal
-from cobblestone.client.records.state import ChosenMode, ClientDatabase
+from cobblestone.client.records.state import ChosenMode
+from cobblestone.client.remote.view import ClientView
 from cobblestone.domain.errors import CobblestoneError, NotFound, PolicyViolation
 from cobblestone.ops.files import write_durably
 from cobblestone.policy.client.core.events import JobSuspended
@@ -51,33 +44,14 @@ class Errand:
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandPorts:
-    """What commands use of the client."""
-
-    state: ClientDatabase
-    folders: DataFolder
-    journal: Journal
-    connections: Connections
-    transfers: Transfers
-    conditions: Conditions
-    jobs: Jobs
-    contacts: Contacts
-    feeds: FeedReader
-    loop: Loop
-    apply_conditions: Callable[[], None]  #: have preferences and the state of the computer take effect
-    describe_projects: Callable[[], None]  #: tell the core what projects and their jobs are like now
-    stop: Callable[[], None]  #: end the client
-
-
 class ClientCommands:
     """The commands."""
 
-    def __init__(self, ports: CommandPorts) -> None:
-        self._ports = ports
-        self._state = ports.state
-        self._journal = ports.journal
-        self._conditions = ports.conditions
+    def __init__(self, client: ClientView) -> None:
+        self._client = client
+        self._state = client.state
+        self._journal = client.journal
+        self._conditions = client.conditions
         self.config_errand = Errand(0)
         self.account_errand = Errand(0)
 
@@ -85,7 +59,7 @@ class ClientCommands:
 
     def project(self, url: str) -> ProjectContent:
         """Return the project with that address.  Raises NotFound."""
-        return self._ports.contacts.get(url)
+        return self._client.contacts.get(url)
 
     def change_project(self, url: str, **flags: bool) -> None:
         """Set flags of a project: ``suspended_via_gui``, ``dont_request_more_work``, ``detach_when_done``."""
@@ -97,7 +71,7 @@ class ClientCommands:
         words = ", ".join(f"{'' if value else 'not '}{_WORDS[name]}" for name, value in flags.items())
         self._journal.say(f"Now {words}, by the user", content.project.master_url)
         self._state.put_project(content.project)
-        self._ports.describe_projects()
+        self._client.describe_projects()
 
     def update(self, url: str) -> None:
         """Contact a project soon."""
@@ -105,15 +79,15 @@ class ClientCommands:
         self._open_network()
         content.project.master_url_fetch_pending |= content.project.nrpc_failures > 0
         self._journal.say("Update requested by the user", content.project.master_url)
-        self._ports.contacts.ask(content)
-        self._ports.feeds.refresh(content.project.master_url)
+        self._client.contacts.ask(content)
+        self._client.feeds.refresh(content.project.master_url)
         self.retry_transfers(content.project.master_url)
 
     def reset(self, url: str) -> None:
         """Reset a project: remove its jobs and files."""
         content = self.project(url)
         self._open_network()
-        self._ports.loop.background(self._ports.contacts.reset(content))
+        self._client.loop.background(self._client.contacts.reset(content))
 
     def detach(self, url: str) -> None:
         """Detach from a project."""
@@ -127,14 +101,14 @@ class ClientCommands:
         if manager is not None:  # it may list the project, too
             manager.left = (*manager.left, content.project.master_url)
             self._state.keep_notes()
-        self._ports.loop.background(self._ports.contacts.detach(content))
+        self._client.loop.background(self._client.contacts.detach(content))
 
     def attach(self, url: str, key: str, name: str = "", email: str = "") -> None:
         """Belong to a project from now on.  Raises PolicyViolation when the configuration forbids that."""
         if self._conditions.config.disallow_attach:
             raise PolicyViolation("Projects cannot be attached: cc_config.xml says <disallow_attach>")
         self._open_network()
-        self._ports.contacts.attach(url, key, name=name, email=email)
+        self._client.contacts.attach(url, key, name=name, email=email)
 
     # -- questions to projects ----------------------------------------------------------------------------
 
@@ -142,7 +116,7 @@ class ClientCommands:
         """Ask a project for its description."""
         self._open_network()
         self.config_errand = errand = Errand()
-        self._ports.loop.background(self._errand(errand, fetch_config(self._ports.connections.http, url)))
+        self._client.loop.background(self._errand(errand, fetch_config(self._client.connections.http, url)))
         return errand
 
     def look_up_account(self, url: str, email: str, password_hash: str) -> Errand:
@@ -161,7 +135,9 @@ class ClientCommands:
     def _account(self, url: str) -> Errand:
         self._open_network()
         self.account_errand = errand = Errand()
-        self._ports.loop.background(self._errand(errand, account_request(self._ports.connections.http, url)))
+        self._client.loop.background(
+            self._errand(errand, account_request(self._client.connections.http, url))
+        )
         return errand
 
     async def _errand(self, errand: Errand, work: Coroutine[Any, Any, Any]) -> None:
@@ -193,7 +169,7 @@ class ClientCommands:
         job.suspended_via_gui = suspended
         self._journal.say(f"Task {name} {'suspended' if suspended else 'resumed'} by the user", job.project)
         self._state.put_job(job)
-        self._ports.loop.post(JobSuspended(self._ports.loop.clock(), job_id(job.project, name), suspended))
+        self._client.loop.post(JobSuspended(self._client.loop.clock(), job_id(job.project, name), suspended))
 
     def abort_job(self, url: str, name: str) -> None:
         """Abort a job; the project is told."""
@@ -201,23 +177,23 @@ class ClientCommands:
         if job.completed_time:
             raise PolicyViolation("This task has ended already")
         self._journal.say(f"Task {name} aborted by the user", job.project)
-        self._ports.jobs.abort(job_id(job.project, name), ABORTED_BY_USER, "aborted by user")
+        self._client.jobs.abort(job_id(job.project, name), ABORTED_BY_USER, "aborted by user")
 
     def retry_transfer(self, url: str, name: str) -> None:
         """Retry a transfer at once."""
         self._open_network()
-        if not self._ports.transfers.retry(self.project(url).project.master_url, name):
+        if not self._client.transfers.retry(self.project(url).project.master_url, name):
             raise NotFound("no such file")
 
     def retry_transfers(self, url: str = "") -> None:
         """Try all transfers of a project at once; without an address, those of all projects."""
-        for file, _, _ in list(self._ports.transfers.listed()):
+        for file, _, _ in list(self._client.transfers.listed()):
             if url in ("", file.project):
-                self._ports.transfers.retry(file.project, file.name)
+                self._client.transfers.retry(file.project, file.name)
 
     def abort_transfer(self, url: str, name: str) -> None:
         """Give a transfer up."""
-        if not self._ports.transfers.abort(self.project(url).project.master_url, name):
+        if not self._client.transfers.abort(self.project(url).project.master_url, name):
             raise NotFound("no such file")
 
     # -- modes and settings -------------------------------------------------------------------------------
@@ -232,24 +208,24 @@ class ClientCommands:
             else:
                 chosen.permanent, chosen.previous = chosen.previous, chosen.permanent
         elif seconds > 0:
-            chosen.temporary, chosen.until = mode, self._ports.loop.clock() + min(seconds, 366 * 86400.0)
+            chosen.temporary, chosen.until = mode, self._client.loop.clock() + min(seconds, 366 * 86400.0)
         else:
             if chosen.permanent != mode:
                 chosen.previous = chosen.permanent
             chosen.permanent, chosen.temporary = mode, 0
         self._state.keep_notes()
         self._conditions.modes_changed()
-        self._ports.apply_conditions()
+        self._client.apply_conditions()
 
     def read_preferences(self) -> None:
         """Read all preference and configuration files again."""
         self._conditions.read_files()
-        self._ports.apply_conditions()
-        self._ports.describe_projects()
+        self._client.apply_conditions()
+        self._client.describe_projects()
 
     def write_file(self, name: str, content: bytes) -> None:
         """Replace a file of the data directory; without content, remove it.  It is in force when files are read again."""
-        path = self._ports.folders.root / name
+        path = self._client.folders.root / name
         if content:
             write_durably(path, content)
         else:
@@ -259,7 +235,7 @@ class ClientCommands:
         """Reach the network through another proxy from now on; the settings go before those of ``cc_config.xml``."""
         self._state.notes.proxy = dict(settings)
         self._state.keep_notes()
-        self._ports.apply_conditions()
+        self._client.apply_conditions()
 
     def suspend_gpu(self, device: str, number: int, *, suspended: bool) -> None:
         """Switch one GPU off for jobs, or on again."""
@@ -269,15 +245,15 @@ class ClientCommands:
         notes.suspended_gpus[device] = tuple(sorted(off))
         self._state.keep_notes()
         self._conditions.modes_changed()
-        self._ports.apply_conditions()
+        self._client.apply_conditions()
 
     def run_benchmarks(self) -> None:
         """Measure the processors again."""
-        self._ports.loop.background(self._conditions.benchmark(self._ports.apply_conditions))
+        self._client.loop.background(self._conditions.benchmark(self._client.apply_conditions))
 
     def read_host(self) -> None:
         """Find out again what this computer is."""
-        self._ports.loop.background(self._conditions.read_host())
+        self._client.loop.background(self._conditions.read_host())
 
     def name_product(self, name: str) -> None:
         """Report this as the computer's product name; empty: what the system says."""
@@ -286,12 +262,12 @@ class ClientCommands:
 
     def quit(self) -> None:
         """End the client."""
-        self._ports.stop()
+        self._client.stop()
 
     def _open_network(self) -> None:
         """Let what a person asks for use the network for some minutes, even if it is suspended."""
         self._conditions.open_network(NETWORK_OPEN_SECONDS)
-        self._ports.apply_conditions()
+        self._client.apply_conditions()
 
 
 _WORDS = {

@@ -7,8 +7,8 @@ from typing import Any
 
 from cobblestone.client.records.app_versions import with_versions_in_force
 from cobblestone.client.records.identity import VERSION, platforms
+from cobblestone.client.remote.commands import Controls
 from cobblestone.client.remote.control import ALWAYS, AUTO, IN_PROGRESS, NEVER, RESTORE, Errand
-from cobblestone.client.remote.view import Controls
 from cobblestone.domain.errors import CobblestoneError, ConfigError, Conflict, NotFound
 from cobblestone.wire.client import gui_rpc as answers
 from cobblestone.wire.client.config import FLAGS, MAX_FILE_BYTES, NUMBERS, TEXTS, read_proxy
@@ -140,20 +140,7 @@ class Operations:
         return answers.statistics({url: self._state.credit_days(url, since) for url in self._state.contents})
 
     def _get_old_results(self, _: GuiRpcCall) -> str:
-        rows = self._state.history(self._view.loop.clock() - HOUR)
-        return answers.old_results(
-            answers.OldResult(
-                project_url=row["project"],
-                result_name=row["job"],
-                app_name=row["app"],
-                exit_status=row["exit_status"],
-                elapsed_time=row["elapsed"],
-                cpu_time=row["cpu_time"],
-                completed_time=row["completed"],
-                create_time=row["reported"],
-            )
-            for row in rows
-        )
+        return answers.old_results(self._state.history(self._view.loop.clock() - HOUR))
 
     # -- projects, jobs and files -------------------------------------------------------------------------
 

@@ -28,9 +28,8 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from cobblestone.client.remote.access import ACCESS_FILE, Access, known_access
-from cobblestone.client.remote.commands import COMMANDS, QUESTIONS, Arguments
+from cobblestone.client.remote.commands import COMMANDS, QUESTIONS, Arguments, Controls
 from cobblestone.client.remote.gui_rpc_operations import Operations
-from cobblestone.client.remote.view import Controls
 from cobblestone.domain.errors import CobblestoneError, ConfigError, RemoteProtocolError
 from cobblestone.ops.aside import SHORT
 from cobblestone.ops.files import write_private

@@ -6,41 +6,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cobblestone.client.conditions.conditions import Conditions
-from cobblestone.client.conditions.host import ReportedHost
-from cobblestone.client.loop import Loop
-from cobblestone.client.projects.contacts import Contacts
-from cobblestone.client.projects.jobs import Jobs
-from cobblestone.client.projects.transfers import Transfers
+from cobblestone.client.projects.contacts import ContactPorts, Contacts
+from cobblestone.client.projects.web import FeedReader
 from cobblestone.client.records.app_versions import resources_in_words, version_in_force
-from cobblestone.client.records.decisions import CoreDriver, job_place
-from cobblestone.client.records.folders import DataFolder
-from cobblestone.client.records.journal import Journal
+from cobblestone.client.records.decisions import job_place
 from cobblestone.client.records.measurements import RunTimeline, in_lanes
-from cobblestone.client.records.state import ClientDatabase
-from cobblestone.client.remote.account_manager import ManagerContacts
-from cobblestone.client.remote.control import ClientCommands
 from cobblestone.domain.errors import NotFound
 from cobblestone.policy.client.forecast import expected_left
 from cobblestone.wire.client.records import JobRecord, ProjectContent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientView:
-    """The parts of the client that its interfaces read."""
+class ClientView(ContactPorts):
+    """The parts of the client that its interfaces, its commands and contacts with the account manager use."""
 
-    state: ClientDatabase
-    folders: DataFolder
-    journal: Journal
-    conditions: Conditions
-    transfers: Transfers
-    jobs: Jobs
     contacts: Contacts
-    decisions: CoreDriver
+    feeds: FeedReader
     timeline: RunTimeline
-    loop: Loop
-    facts: Callable[[], ReportedHost]
     started: float
+    apply_conditions: Callable[[], None]  #: have preferences and the state of the computer take effect
+    describe_projects: Callable[[], None]  #: tell the core what projects and their jobs are like now
+    stop: Callable[[], None]  #: end the client
 
     def contents(self) -> list[ProjectContent]:
         """Return all projects, with the figures of processes and of the core as they are now."""
@@ -84,12 +70,3 @@ class ClientView:
             row |= {"finishes": run.finishes, "late": run.late}
             rows.append(row | {"deadline": found[1].result.report_deadline if found else None})
         return {"now": now, "runs": in_lanes(rows)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Controls:
-    """All by which the interfaces show and control the client."""
-
-    view: ClientView
-    control: ClientCommands
-    manager: ManagerContacts

@@ -244,10 +244,10 @@ class ControlGroups:
         if memory := group.folders.get("memory"):
             limit = f"{memory_bytes:.0f}" if memory_bytes > 0 else ""
             if self.version == 2:
-                group.enforces_memory = _write(memory / "memory.max", limit or "max")
+                _write(memory / "memory.max", limit or "max")
                 _write(memory / "memory.swap.max", "0" if limit else "max")
             else:
-                group.enforces_memory = _write(memory / "memory.limit_in_bytes", limit or "-1")
+                _write(memory / "memory.limit_in_bytes", limit or "-1")
         if pids := group.folders.get("pids"):
             group.enforces_processes = _write(pids / "pids.max", str(processes) if processes > 0 else "max")
         return group
@@ -266,7 +266,6 @@ class JobGroup:
     def __init__(self, version: int, folders: Mapping[str, Path]) -> None:
         self.version = version
         self.folders = folders
-        self.enforces_memory = False
         self.enforces_processes = False
 
     def add(self, pid: int) -> None:

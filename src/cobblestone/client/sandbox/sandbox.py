@@ -67,9 +67,12 @@ def job_bounds(
     ``account``: jobs have one of their own; ``groups``: control groups that can be made; ``counted``: the system counts a job's
     processes apart from others.
     """
+    box = "bubblewrap" if bubblewrap else ""
     return (
-        _processes("pids" in groups, counted, why_not_counted),
-        _memory("memory" in groups),
+        _processes(
+            "control groups" if "pids" in groups else "a user namespace" if counted else "", why_not_counted
+        ),
+        _memory("control groups" if "memory" in groups else ""),
         Bound(
             "space of the slot",
             Holder.CLIENT,
@@ -94,8 +97,19 @@ def job_bounds(
                 "programs go first.",
             ),
         ),
-        *_reach(bubblewrap, account),
-        _remains(bubblewrap, bool(groups)),
+        # That there is no sandbox, and why, is a separate sentence.
+        _held("network", box),
+        _held("files of others", box or ("an account of their own" if account else "")),
+        _held(
+            "no process outlives its job",
+            box or ("control groups" if groups else ""),
+            "parents and a mark",
+            reason(
+                "processes_may_hide",
+                "A job can hide processes from the client, so that they outlive it. To prevent "
+                "this, install bubblewrap.",
+            ),
+        ),
     )
 
 
@@ -103,13 +117,17 @@ def _looks(seconds: float) -> str:
     return "a look each second" if seconds == 1 else f"a look every {seconds:.0f} s"
 
 
-def _processes(grouped: bool, counted: bool, why_not: str) -> Bound:
-    name = "number of processes and threads"
-    if grouped or counted:
-        return Bound(name, Holder.SYSTEM, "control groups" if grouped else "a user namespace")
-    return Bound(
-        name,
-        Holder.CLIENT,
+def _held(name: str, by_system: str, by_client: str = "", remark: Reason | None = None) -> Bound:
+    """Return a bound that the system enforces, by the means named; else the client, with a remark, or nothing does."""
+    if by_system:
+        return Bound(name, Holder.SYSTEM, by_system)
+    return Bound(name, Holder.CLIENT if by_client else Holder.NOBODY, by_client, remark)
+
+
+def _processes(by_system: str, why_not: str) -> Bound:
+    return _held(
+        "number of processes and threads",
+        by_system,
         _looks(MEASURE_SECONDS),
         reason(
             "processes_watched",
@@ -123,12 +141,10 @@ def _processes(grouped: bool, counted: bool, why_not: str) -> Bound:
     )
 
 
-def _memory(grouped: bool) -> Bound:
-    if grouped:
-        return Bound("memory", Holder.SYSTEM, "control groups")
-    return Bound(
+def _memory(by_system: str) -> Bound:
+    return _held(
         "memory",
-        Holder.CLIENT,
+        by_system,
         _looks(MEASURE_SECONDS),
         reason(
             "memory_watched",
@@ -137,36 +153,6 @@ def _memory(grouped: bool) -> Bound:
             "To improve this: {remedy}.",
             seconds=MEASURE_SECONDS,
             remedy=_AS_A_SERVICE,
-        ),
-    )
-
-
-def _reach(bubblewrap: bool, account: bool) -> tuple[Bound, Bound]:
-    """Return the bounds of network and files; that there is no sandbox, and why, is a separate sentence."""
-    if bubblewrap:
-        return Bound("network", Holder.SYSTEM, "bubblewrap"), Bound(
-            "files of others", Holder.SYSTEM, "bubblewrap"
-        )
-    files = (
-        Bound("files of others", Holder.SYSTEM, "an account of their own")
-        if account
-        else Bound("files of others", Holder.NOBODY, "")
-    )
-    return Bound("network", Holder.NOBODY, ""), files
-
-
-def _remains(bubblewrap: bool, grouped: bool) -> Bound:
-    name = "no process outlives its job"
-    if bubblewrap or grouped:
-        return Bound(name, Holder.SYSTEM, "bubblewrap" if bubblewrap else "control groups")
-    return Bound(
-        name,
-        Holder.CLIENT,
-        "parents and a mark",
-        reason(
-            "processes_may_hide",
-            "A job can hide processes from the client, so that they outlive it. To prevent "
-            "this, install bubblewrap.",
         ),
     )
 

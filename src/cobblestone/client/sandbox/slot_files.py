@@ -149,14 +149,6 @@ class SlotFolder:
                 shutil.copyfileobj(data, stream, 1 << 20)
             self._own(last, directory)
 
-    def link_in(self, target: str, name: str) -> None:
-        """Create a symbolic link; ``target`` is relative to the slot."""
-        with self._parent(name, make=True) as (directory, last):
-            with suppress(OSError):
-                os.unlink(last, dir_fd=directory)
-            up = "../" * (len(PurePosixPath(name).parts) - 1)
-            os.symlink(up + target, last, dir_fd=directory)
-
     def open_append(self, name: str) -> int:
         """Return a descriptor for a log that the job's process inherits."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -55,7 +55,6 @@ class TaskSpec:
     outputs: tuple[TaskOutput, ...] = ()
     init: InitData = field(default_factory=InitData)
     mapped: bool = True  #: the app's API is 6.0 or newer: it has a memory-mapped segment
-    use_symlinks: bool = False
     needs_network: bool = False
     uses_gpu: bool = False
     in_container: bool = False  #: it starts Podman or Docker, which the sandbox has not
@@ -67,37 +66,10 @@ class TaskSpec:
 class ProcessState(IntEnum):
     """States of a task's process, with the numbers used by managers."""
 
-    UNINITIALIZED = 0
     EXECUTING = 1
     ABORT_PENDING = 5
     QUIT_PENDING = 8
     SUSPENDED = 9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskView:
-    """A task in memory, at this moment; seconds and bytes."""
-
-    name: str
-    slot: int
-    pid: int
-    state: ProcessState
-    suspended: bool
-    listens: bool  #: whether it reads our orders; one that does not is stopped by the system instead
-    cpu_time: float
-    elapsed: float
-    fraction_done: float
-    checkpoint_cpu_time: float
-    checkpoint_elapsed: float
-    checkpoint_fraction: float
-    checkpoint_at: float  #: Unix s; 0: none in this run
-    working_set: float
-    working_set_smoothed: float
-    virtual_size: float
-    disk_usage: float
-    pids: frozenset[int]
-    web_graphics_url: str
-    remote_desktop_addr: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +140,6 @@ class Ended:
     stderr: bytes = b""  #: at most the last 63 KB
     cpu_time: float = 0.0
     elapsed: float = 0.0
-    fraction_done: float = 0.0
     peak_working_set: float = 0.0
     intops_cumulative: float = 0.0  #: operations that the job has counted; 0: it does not
     outputs: tuple[ProducedFile, ...] = ()

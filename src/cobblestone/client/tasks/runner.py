@@ -31,7 +31,7 @@ from cobblestone.client.sandbox.processes import (
 from cobblestone.client.sandbox.sandbox import Sandbox, SandboxChoice, detect_sandbox
 from cobblestone.client.sandbox.slot_files import SlotFolder
 from cobblestone.client.tasks import slot
-from cobblestone.client.tasks.description import Ended, ProducedFile, TaskEvent, TaskSpec, TaskView
+from cobblestone.client.tasks.description import Ended, ProducedFile, TaskEvent, TaskSpec
 from cobblestone.client.tasks.slot import SharedSegment
 from cobblestone.client.tasks.task import RunningTask, Surroundings, Timing
 from cobblestone.domain.errors import CobblestoneError
@@ -48,7 +48,7 @@ from cobblestone.policy.client.host.tasks import (
     judge_exit,
     throttle_second,
 )
-from cobblestone.wire.client.task_messages import SEGMENT_FILE, InitData, TaskOrders
+from cobblestone.wire.client.task_messages import SEGMENT_FILE, TaskOrders
 
 RESTART_SECONDS = 1.0
 """Pause before a job that ended too early is started again."""
@@ -74,7 +74,7 @@ class Runner:
             data_dir=data_dir, sandbox=sandbox, clock=clock, ticks=ticks, emit=emit, timing=timing or Timing()
         )
         self._environment = dict(environment)
-        self._tasks: dict[str, RunningTask] = {}
+        self.tasks: dict[str, RunningTask] = {}  #: all in memory, by their names
         self._premature_ends: dict[str, int] = {}
         self._finishing: set[asyncio.Task[None]] = set()
         self._slot_locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -100,7 +100,7 @@ class Runner:
 
     async def start(self, spec: TaskSpec, number: int) -> None:
         """Start a job, from its last checkpoint if it has one.  Errors arrive as `Ended`."""
-        if spec.name in self._tasks or spec.name in self._changing:
+        if spec.name in self.tasks or spec.name in self._changing:
             raise ValueError(f"the task {spec.name} is already in memory")
         if not 0 <= number < MAX_SLOTS:
             raise ValueError(f"there is no slot {number}")
@@ -132,7 +132,7 @@ class Runner:
             return
         finally:
             self._changing.discard(spec.name)
-        self._tasks[spec.name] = task
+        self.tasks[spec.name] = task
         asyncio.get_running_loop().add_reader(task.process.pidfd, self._process_ended, task)
 
     async def _finish_unwatched(self, task: RunningTask, finish: FinishFile) -> None:
@@ -143,39 +143,34 @@ class Runner:
 
     def suspend(self, name: str) -> None:
         """Suspend a job; it stays in memory."""
-        if task := self._tasks.get(name):
+        if task := self.tasks.get(name):
             task.suspended = True
             task.poll()
 
     def resume(self, name: str) -> None:
         """Resume a job."""
-        if task := self._tasks.get(name):
+        if task := self.tasks.get(name):
             task.suspended = False
             task.poll()
 
     def quit(self, name: str, patience: float = 0.0) -> None:
         """Remove a job from memory, after its next checkpoint if that comes within ``patience`` seconds."""
-        if task := self._tasks.get(name):
+        if task := self.tasks.get(name):
             task.quit(patience)
 
     def abort(self, name: str, exit_status: int, text: str) -> None:
         """Have a job end for good."""
-        if task := self._tasks.get(name):
+        if task := self.tasks.get(name):
             task.end_for_good(AbortOrder(exit_status=exit_status, text=text))
-
-    def reread(self, name: str, init: InitData) -> None:
-        """Tell a job that preferences have changed."""
-        if task := self._tasks.get(name):
-            task.reread(init)
 
     def deliver_trickle(self, name: str, text: str) -> None:
         """Give a job a message of its project."""
-        if task := self._tasks.get(name):
+        if task := self.tasks.get(name):
             task.announce_trickle(text)
 
     def upload_done(self, name: str, open_name: str, status: int) -> None:
         """Tell a job that an upload which it wanted is done; 0 is success."""
-        if task := self._tasks.get(name):
+        if task := self.tasks.get(name):
             task.announce_upload(open_name, status)
 
     def set_throttle(self, percent: float) -> None:
@@ -192,7 +187,7 @@ class Runner:
 
     async def stop_all(self, patience: float = 0.0) -> None:
         """Have all jobs leave memory, and wait until the last of them has."""
-        tasks = list(self._tasks.values())
+        tasks = list(self.tasks.values())
         for task in tasks:
             task.quit(patience)
         await asyncio.gather(*(task.ended.wait() for task in tasks), *self._finishing)
@@ -200,25 +195,21 @@ class Runner:
     async def discard(self, number: int) -> None:
         """Empty the slot of a finished task, unless another one has started in it."""
         async with self._slot_locks[number]:
-            if all(task.number != number for task in self._tasks.values()):
+            if all(task.number != number for task in self.tasks.values()):
                 folder = self.around.data_dir / "slots" / str(number)
                 await asyncio.to_thread(shutil.rmtree, folder, True)
 
     # -- watching
 
-    def views(self) -> dict[str, TaskView]:
-        """All tasks in memory."""
-        return {name: task.view() for name, task in self._tasks.items()}
-
     def cpu_seconds(self) -> float:
         """Return the CPU time that the system has counted for all jobs since this start, including ended ones."""
-        usage = self._usage() if self._tasks else {}
+        usage = self._usage() if self.tasks else {}
         return self._ended_cpu_seconds + sum(each.cpu_seconds for each in usage.values())
 
     def _usage(self) -> dict[int, TreeUsage]:
         """Return the usage of the jobs, by their main processes; orphans are found by their mark."""
         marked = processes_by_slot()
-        roots = {task.process.pid: marked.get(str(task.folder.path), set()) for task in self._tasks.values()}
+        roots = {task.process.pid: marked.get(str(task.folder.path), set()) for task in self.tasks.values()}
         return usage_by_root(read_processes(), roots)
 
     async def run(self) -> None:
@@ -232,7 +223,7 @@ class Runner:
                 self._throttle_level, limit_percent=self._throttle_percent
             )
             self.around.throttled = not runs
-            for task in list(self._tasks.values()):
+            for task in list(self.tasks.values()):
                 task.poll()
             if began >= next_measure:
                 next_measure = began + timing.measure
@@ -241,13 +232,13 @@ class Runner:
 
     async def measure(self) -> None:
         """Measure memory, CPU time and disk space of all jobs, and end those over their limits."""
-        tasks = list(self._tasks.values())
+        tasks = list(self.tasks.values())
         if not tasks:
             return
         usage = self._usage()
         for task in tasks:
             disk = await asyncio.to_thread(task.folder.disk_usage)
-            if task.spec.name in self._tasks:
+            if task.spec.name in self.tasks:
                 task.measured(usage.get(task.process.pid, NOTHING), disk)
 
     def _process_ended(self, task: RunningTask) -> None:
@@ -255,7 +246,7 @@ class Runner:
         end = task.bury()
         self._ended_cpu_seconds += task.used_cpu_seconds()
         # Nothing more is to be done with the process: its number may be given to another one.
-        del self._tasks[task.spec.name]
+        del self.tasks[task.spec.name]
         self._changing.add(task.spec.name)
         closing = asyncio.create_task(self._close(task, end))
         self._finishing.add(closing)
@@ -293,7 +284,6 @@ class Runner:
                 stderr=stderr,
                 cpu_time=task.cpu_time,
                 elapsed=task.elapsed,
-                fraction_done=1.0 if verdict.ending is Ending.FINISHED else task.fraction_done,
                 peak_working_set=task.peak_working_set,
                 intops_cumulative=task.intops_cumulative,
                 outputs=outputs,
@@ -304,10 +294,10 @@ class Runner:
 
     async def close(self) -> None:
         """Stop everything at once, when the client ends with jobs still in memory."""
-        for task in list(self._tasks.values()):
+        for task in list(self.tasks.values()):
             task.quit(0.0)
             task.kill()
-        await asyncio.gather(*(task.ended.wait() for task in list(self._tasks.values())), *self._finishing)
+        await asyncio.gather(*(task.ended.wait() for task in list(self.tasks.values())), *self._finishing)
         if self.around.sandbox.control_groups:
             self.around.sandbox.control_groups.remove()
 
@@ -390,9 +380,9 @@ async def run_trial(spec: TaskSpec, data_dir: Path) -> Trial:
         await runner.start(spec, 0)
         while not ended.done():
             await asyncio.wait([ended], timeout=0.2)
-            for view in runner.views().values():
-                peak_memory = max(peak_memory, view.working_set)
-                peak_disk = max(peak_disk, view.disk_usage)
+            for task in runner.tasks.values():
+                peak_memory = max(peak_memory, task.usage.resident)
+                peak_disk = max(peak_disk, task.disk_usage)
     finally:
         if home is not None:
             await asyncio.to_thread(empty_home, home, sandbox.account, environment)

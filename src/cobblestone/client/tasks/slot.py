@@ -114,13 +114,13 @@ def set_up(folder: SlotFolder, spec: TaskSpec) -> None:
         if file.copy:
             folder.copy_in(spec.project_dir / source, name, executable=file.executable)
         else:
-            _link(folder, f"{project}/{source}", name, symbolic=spec.use_symlinks)
+            _link(folder, f"{project}/{source}", name)
     main = checked_physical_name(spec.main_program)
-    _link(folder, f"{project}/{main}", main, symbolic=False)
+    _link(folder, f"{project}/{main}", main)
     for output in spec.outputs:
         checked_physical_name(output.physical_name)
         if not output.copy:
-            _link_output(folder, spec, output)
+            _link_output(folder, output)
     _complete(folder, spec)
 
 
@@ -142,7 +142,7 @@ def take_over(folder: SlotFolder, spec: TaskSpec) -> bool:
         if written.is_file() and not written.is_symlink():
             folder.copy_in(written, f"{OUTPUTS}/{output.physical_name}", executable=False)
             begun.append(written)
-        _link_output(folder, spec, output)
+        _link_output(folder, output)
     folder.own_everything()
     _complete(folder, spec)
     for written in begun:
@@ -150,9 +150,8 @@ def take_over(folder: SlotFolder, spec: TaskSpec) -> bool:
     return True
 
 
-def _link_output(folder: SlotFolder, spec: TaskSpec, output: TaskOutput) -> None:
-    place, name = f"{OUTPUTS}/{output.physical_name}", _free_name(output.open_name)
-    _link(folder, place, name, symbolic=spec.use_symlinks)
+def _link_output(folder: SlotFolder, output: TaskOutput) -> None:
+    _link(folder, f"{OUTPUTS}/{output.physical_name}", _free_name(output.open_name))
 
 
 def _complete(folder: SlotFolder, spec: TaskSpec) -> None:
@@ -169,11 +168,8 @@ def _free_name(open_name: str) -> str:
     return name
 
 
-def _link(folder: SlotFolder, target: str, name: str, *, symbolic: bool) -> None:
-    if symbolic:
-        folder.link_in(target, name)
-    else:
-        folder.write(name, write_soft_link(target).encode())
+def _link(folder: SlotFolder, target: str, name: str) -> None:
+    folder.write(name, write_soft_link(target).encode())
 
 
 def prepare_start(folder: SlotFolder, spec: TaskSpec, start: StartData) -> int | None:
@@ -181,13 +177,9 @@ def prepare_start(folder: SlotFolder, spec: TaskSpec, start: StartData) -> int |
     for name in (FINISH_FILE, TEMPORARY_EXIT_FILE):
         folder.remove(name)
     folder.write(f"{HOME_FOLDER}/tmp/.keep", b"")  # noqa: S108  # in the slot
-    write_init(folder, spec, start)
-    return folder.open_for_exchange(SEGMENT_FILE, SEGMENT_BYTES) if spec.mapped else None
-
-
-def write_init(folder: SlotFolder, spec: TaskSpec, start: StartData) -> None:
-    """Write ``init_data.xml``; only the job and we may read it, since it contains the user's key."""
+    # Only the job and we may read it, since it contains the user's key.
     folder.write(INIT_FILE, write_init_data(spec.init, start).encode(), mode=0o640)
+    return folder.open_for_exchange(SEGMENT_FILE, SEGMENT_BYTES) if spec.mapped else None
 
 
 def _text(folder: SlotFolder, name: str) -> str:

@@ -38,12 +38,10 @@ from cobblestone.client.tasks.description import (
     Started,
     TaskEvent,
     TaskSpec,
-    TaskView,
     TrickleUp,
     UploadWanted,
 )
 from cobblestone.client.tasks.slot import SharedSegment, job_environment, with_libraries
-from cobblestone.domain.values import form_of
 from cobblestone.ops.environment import Clock
 from cobblestone.policy.client.host.tasks import (
     EXIT_ABORTED_BY_CLIENT,
@@ -60,7 +58,6 @@ from cobblestone.wire.client.task_messages import (
     UPLOAD_FILE_STATUS,
     Channel,
     CheckpointState,
-    InitData,
     StartData,
     TaskOrders,
     read_graphics,
@@ -155,7 +152,6 @@ class RunningTask:
         main = checked_physical_name(spec.main_program)
         words = [f"../../projects/{spec.project_dir.name}/{main}", *spec.arguments]
         wrapped = self.sandbox.wrap(room, with_libraries(spec, environment, words))
-        self.wrapped = wrapped
         segment = slot.prepare_start(self.folder, spec, self._start_data(wrapped))
         self.segment = None if segment is None else SharedSegment(segment)
         self.group = around.sandbox.open_group(
@@ -451,13 +447,6 @@ class RunningTask:
             text = f"has {usage.threads} processes and threads; the limit is {limits.processes}"
             self.end_for_good(AbortOrder(exit_status=EXIT_ABORTED_BY_CLIENT, text=text))
 
-    def reread(self, init: InitData) -> None:
-        """Tell the job that preferences have changed."""
-        self.spec = replace(self.spec, init=init)
-        slot.write_init(self.folder, self.spec, self._start_data(self.wrapped))
-        if self.segment:
-            self.segment.order(TaskOrders.REREAD)
-
     def announce_trickle(self, text: str) -> None:
         """Put a project's message into the slot."""
         self.folder.write(f"trickle_down_{self.around.clock():.6f}", text.encode())
@@ -470,25 +459,12 @@ class RunningTask:
         if self.segment:
             self.segment.announce(UPLOAD_FILE_STATUS)
 
-    def view(self) -> TaskView:
-        """Return the task at this moment."""
-        state = ProcessState.EXECUTING
+    @property
+    def state(self) -> ProcessState:
+        """Return the state of the process at this moment."""
         if self.abort:
-            state = ProcessState.ABORT_PENDING
-        elif self.quit_ordered:
-            state = ProcessState.QUIT_PENDING
-        elif self.paused and not self.around.throttled:
-            state = ProcessState.SUSPENDED
-        return form_of(
-            TaskView,
-            self,
-            name=self.spec.name,
-            slot=self.number,
-            pid=self.process.pid,
-            state=state,
-            working_set=self.usage.resident,
-            virtual_size=self.usage.virtual,
-            pids=self.usage.pids,
-            web_graphics_url=self.graphics[0],
-            remote_desktop_addr=self.graphics[1],
-        )
+            return ProcessState.ABORT_PENDING
+        if self.quit_ordered:
+            return ProcessState.QUIT_PENDING
+        paused = self.paused and not self.around.throttled
+        return ProcessState.SUSPENDED if paused else ProcessState.EXECUTING

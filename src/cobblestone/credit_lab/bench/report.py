@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,11 +164,10 @@ def write_report(folder: Path) -> Path:
     """
     entries = read_entries(folder)
     made = draw_all(entries, folder)
-    found = tables(entries)
-    how = _how(entries)
+    text = _markdown(tables(entries), made, _how(entries))
     try:
-        write_durably(folder / "report.md", _markdown(found, made, how).encode())
-        write_durably(folder / "report.html", _html(found, made, how).encode())
+        write_durably(folder / "report.md", text.encode())
+        write_durably(folder / "report.html", _html(text).encode())
         write_durably(folder / "figures.csv", as_csv(entries).encode())
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written: {error.strerror}.") from error
@@ -197,7 +196,7 @@ def _markdown(found: Sequence[Table], pictures: Sequence[Path], how: Sequence[st
         "",
     ]
     for picture in pictures:
-        lines += [f"![{PICTURES[picture.stem]}]({picture.name})", ""]
+        lines += [f"## {PICTURES[picture.stem]}", "", f"![{picture.stem}]({picture.name})", ""]
     for table in found:
         lines += [f"## {table.title}", "", f"| {' | '.join(table.columns)} |"]
         lines.append(f"| --- |{' ---: |' * (len(table.columns) - 1)}")
@@ -214,27 +213,13 @@ _STYLE = (
 )
 
 
-def _html(found: Sequence[Table], pictures: Sequence[Path], how: Sequence[str]) -> str:
-    parts = [f"<!doctype html><meta charset=utf-8><title>creditbench</title><style>{_STYLE}</style>"]
-    parts.append("<h1>creditbench</h1>")
-    parts += [
-        f"<pre>{html.escape(each.strip())}</pre>" if each.startswith(" ") else f"<p>{html.escape(each)}</p>"
-        for each in how
-    ]
-    parts += [
-        f"<figure><img src={html.escape(each.name)} alt=''><figcaption>{html.escape(PICTURES[each.stem])}</figcaption></figure>"
-        for each in pictures
-    ]
-    for table in found:
-        head = "".join(f"<th>{html.escape(each)}</th>" for each in table.columns)
-        parts.append(f"<h2>{html.escape(table.title)}</h2><table><tr>{head}</tr>")
-        for row in table.rows:
-            cells = "".join(
-                f"<td{' class=miss' if cell.endswith(' !') else ''}>{html.escape(cell)}</td>" for cell in row
-            )
-            parts.append(f"<tr>{cells}</tr>")
-        parts.append("</table>")
-    return "\n".join(parts)
+def _html(markdown: str) -> str:
+    """Return the report as a page; figures that miss their targets are marked."""
+    from markdown_it import MarkdownIt
+
+    body = str(MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown))
+    body = re.sub(r"<td([^>]*)>([^<]* !)</td>", r'<td class="miss"\1>\2</td>', body)
+    return f"<!doctype html><meta charset=utf-8><title>creditbench</title><style>{_STYLE}</style>{body}"
 
 
 def as_csv(entries: Sequence[Entry]) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from cobblestone.credit_lab.systems.events import EventWatcher
 from cobblestone.credit_lab.systems.ledger import LedgerWatcher
 from cobblestone.credit_lab.systems.pay import Watcher
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.policies import class_in
 from cobblestone.policy.credit.ledger_system.records import LedgerRules
 from cobblestone.policy.credit.system import CreditSystem
 from cobblestone.server.credit.systems import find_system
@@ -80,25 +79,14 @@ def find_contender(name: str) -> Contender:
             return Contender(name, system=find_system(name))
         except ConfigError as error:
             raise ConfigError(f"{error}; here also {LEDGER}, or FILE.py:Class") from None
-    made = _loaded(Path(file), class_name)
+    try:
+        made = class_in(Path(file).absolute(), class_name)
+    except ConfigError:
+        raise
+    except BaseException as error:  # sys.exit too
+        raise ConfigError(f"{name} cannot be loaded: {error!r}") from error
     try:
         system = made()
     except Exception as error:  # it may raise anything
         raise ConfigError(f"{name} cannot be made: {error!r}") from error
     return Contender(name, own=made) if hasattr(made, "handle") else Contender(name, system=system)
-
-
-def _loaded(path: Path, class_name: str) -> Any:  # Any: whatever the file has
-    spec = importlib.util.spec_from_file_location(f"creditbench_{path.stem}", path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise ConfigError(f"{path}: there is no such Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look there
-    try:
-        spec.loader.exec_module(module)
-    except BaseException as error:  # sys.exit too
-        raise ConfigError(f"{path} cannot be loaded: {error!r}") from error
-    found = getattr(module, class_name, None)
-    if not callable(found):
-        raise ConfigError(f"{path} has no class {class_name}")
-    return found

@@ -6,7 +6,7 @@ import csv
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePath
 from threading import Lock
@@ -91,13 +91,7 @@ def json_input(value: object) -> Content:
 def as_job(item: object, args: Mapping[str, object]) -> Job:
     """Return a job from a job, a path, bytes, or an object for JSON; ``args`` are defaults."""
     if isinstance(item, Job):
-        return Job(
-            inputs=item.inputs,
-            args={**args, **item.args},
-            name=item.name,
-            command_line=item.command_line,
-            priority=item.priority,
-        )
+        return replace(item, args={**args, **item.args})
     if isinstance(item, str | PurePath):
         return Job(inputs=[Path(item)], args=args, name=Path(item).stem)
     if isinstance(item, bytes | Content):

@@ -22,6 +22,7 @@ from msgspec.structs import asdict
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.project import FileToSign, Key, NewKey, Signatures, SigningReply
 from cobblestone.domain.errors import ConfigError, JobError
+from cobblestone.domain.values import form_of
 from cobblestone.sdk.api.connection import Connection
 from cobblestone.wire.project import signatures as wire
 
@@ -71,18 +72,20 @@ def export_manifest(connection: Connection, folder: Path, *, everything: bool) -
     """
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"{folder} is not empty. Give a new folder for the manifest.")
-    found = connection.call(endpoints.GET_SIGNING_MANIFEST, all=everything)
-    keys = connection.call(endpoints.LIST_KEYS).keys
+    manifest = _manifest(connection, everything=everything)
     (folder / FILES_FOLDER).mkdir(parents=True, exist_ok=True)
-    for file in found.files:
+    for file in manifest.files:
         connection.save_url(file.url, folder / FILES_FOLDER / file.file)
-    manifest = ManifestFile(
-        project=connection.address,
-        keys=[KnownKey(id=key.id, public_key=key.public_key, current=key.current) for key in keys],
-        files=found.files,
-    )
     (folder / MANIFEST_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
     return manifest
+
+
+def _manifest(connection: Connection, *, everything: bool) -> ManifestFile:
+    return ManifestFile(
+        project=connection.address,
+        keys=[form_of(KnownKey, key) for key in connection.call(endpoints.LIST_KEYS).keys],
+        files=connection.call(endpoints.GET_SIGNING_MANIFEST, all=everything).files,
+    )
 
 
 def read_manifest(folder: Path) -> ManifestFile:
@@ -166,7 +169,7 @@ def _checked_content(folder: Path, file: FileToSign) -> bytes:
 
 def import_signatures(connection: Connection, signed: SignaturesFile) -> SigningReply:
     """Upload signatures to the project; with another key than the current one, the key changes."""
-    current = next((key for key in connection.call(endpoints.LIST_KEYS).keys if key.current), None)
+    current = _current(connection)
     if current is not None and wire.same_key(current.public_key, signed.public_key):
         return connection.call(endpoints.IMPORT_SIGNATURES, body=Signatures(signatures=signed.signatures))
     return connection.call(endpoints.CHANGE_KEY, body=NewKey(**asdict(signed)))
@@ -255,7 +258,7 @@ def rotate_key(connection: Connection, folder: Path) -> Rotated:
             f"The private key is not in {keys}. Change the key where it is: `cobblestone key create` there,"
             " `key manifest DIR --all` here, `key sign DIR --key NEW --old-key OLD` there, `key import DIR` here."
         )
-    current = next((key for key in _known(connection) if key.current), None)
+    current = _current(connection)
     if fresh.exists():
         text = wire.encode_public_key(read_private_key(fresh).public_key())
         if current is not None and wire.same_key(current.public_key, text):  # interrupted after the change
@@ -264,13 +267,7 @@ def rotate_key(connection: Connection, folder: Path) -> Rotated:
         fresh.unlink()  # interrupted before it
     new = wire.generate_key()
     public_key = wire.encode_public_key(new.public_key())
-    manifest = ManifestFile(
-        project=connection.address,
-        keys=[
-            KnownKey(id=key.id, public_key=key.public_key, current=key.current) for key in _known(connection)
-        ],
-        files=connection.call(endpoints.GET_SIGNING_MANIFEST, all=True).files,
-    )
+    manifest = _manifest(connection, everything=True)
     older = [read_private_key(path) for path in [private, *sorted((keys / _RETIRED).glob("*"))]]
     body = NewKey(
         public_key=public_key,
@@ -283,8 +280,8 @@ def rotate_key(connection: Connection, folder: Path) -> Rotated:
     return Rotated(public_key=public_key, versions_changed=reply.versions_changed, kept=kept)
 
 
-def _known(connection: Connection) -> list[Key]:
-    return connection.call(endpoints.LIST_KEYS).keys
+def _current(connection: Connection) -> Key | None:
+    return next((key for key in connection.call(endpoints.LIST_KEYS).keys if key.current), None)
 
 
 def _put_in_place(keys: Path, public_key: str, *, old_id: int) -> Path:

@@ -26,6 +26,7 @@ from cobblestone.wire.project.templates import InputTemplate, parse_input_templa
 S = TypeVar("S", bound=msgspec.Struct)
 
 LAUNCHER_NAME = "cobblestone_launcher.py"
+_SENT_ALONG = (APP_FILE, BUNDLE_FILE, DESCRIPTION_FILE, IMAGE_FILE, LAUNCHER_NAME, PYODIDE_DESCRIPTION_FILE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,23 +75,18 @@ class Command:
         command_platforms(self.words, contents, self.platforms)
         app_description(self.words, files=contents, stdout=self.stdout)
 
-    def check_names(self) -> dict[str, bytes]:
-        """Return the contents of the files; raises JobError for unreadable files and colliding names."""
+    def check_names(self, own: Sequence[str] = (), reserved: Sequence[str] = _SENT_ALONG) -> dict[str, bytes]:
+        """Return the contents of the files; raises JobError for unreadable files and colliding names.
+
+        ``own``: open names of further files of the scientist; ``reserved``: those of what is sent along.
+        """
         contents = read_files(self.files)
         form = job_form.JobForm(
             command=tuple(self.words),
             inputs=tuple(job_form.InputSlot(name=name) for name in self.placeholders.inputs),
         )
-        reserved = [
-            *RESERVED_OPEN_NAMES,
-            APP_FILE,
-            BUNDLE_FILE,
-            DESCRIPTION_FILE,
-            IMAGE_FILE,
-            LAUNCHER_NAME,
-            PYODIDE_DESCRIPTION_FILE,
-        ]
-        job_form.check_open_names(list(contents), form, self.output_names(), reserved)
+        taken = [*RESERVED_OPEN_NAMES, *reserved]
+        job_form.check_open_names([*own, *contents], form, self.output_names(), taken)
         return contents
 
 

@@ -123,18 +123,14 @@ def command(spec: AppSpec) -> packing.Command:
     module = None if spec.wasm is None else Path(spec.wasm)
     if module is None:
         module, words, files = wasm_package.portable_command(words, files, _path(spec.requirements))
-    return wasm_package.WasmCommand(
+    return form_of(
+        wasm_package.WasmCommand,
+        spec,
         module=module,
         runs_python=spec.portable,
-        in_browsers=spec.in_browsers,
         environment={"PYTHONPATH": wasm_package.PACKAGES_FILE} if spec.portable else {},
         words=words,
         files=files,
-        outputs=spec.outputs,
-        optional_outputs=spec.optional_outputs,
-        stdout=spec.stdout,
-        platforms=spec.platforms,
-        plan_class=spec.plan_class,
     )
 
 

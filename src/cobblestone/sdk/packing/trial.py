@@ -120,16 +120,10 @@ def _command_line(
             raise JobError("--arg is for apps with a command.")
         return f"{app.command_line} {version.command_line}".strip()
     wanted = find_placeholders(app.command).arguments
-    if unlike := sorted(set(wanted) ^ set(args)):
-        problem = "lacks" if unlike[0] in wanted else "does not use"
-        raise JobError(
-            f"The command {'uses' if unlike[0] in wanted else problem} {{arg:{unlike[0]}}}"
-            + (
-                f". Give it: --arg {unlike[0]}=VALUE"
-                if unlike[0] in wanted
-                else ", which was given with --arg."
-            )
-        )
+    for name in sorted(set(wanted) ^ set(args)):
+        if name in wanted:
+            raise JobError(f"The command uses {{arg:{name}}}. Give it: --arg {name}=VALUE")
+        raise JobError(f"The command does not use {{arg:{name}}}, which was given with --arg.")
     return job_command_line(
         inputs={slot.name: name for slot, name in zip(slots, names, strict=True)},
         outputs={spec.name: spec.name for spec in app.outputs},

@@ -22,8 +22,7 @@ from pathlib import Path, PurePosixPath
 from cobblestone.api_schema.apps import NewVersion, Version, VersionFileBody
 from cobblestone.domain.apps import BROWSER_PLATFORM
 from cobblestone.domain.errors import ConfigError, JobError
-from cobblestone.domain.job_form import InputSlot, JobForm, check_open_names
-from cobblestone.launcher import BUNDLE_FILE, RESERVED_OPEN_NAMES, RUNTIME_MODULE
+from cobblestone.launcher import BUNDLE_FILE, RUNTIME_MODULE
 from cobblestone.launcher.packing import (
     COMPILED_NAME,
     DESCRIPTION_FILE,
@@ -269,19 +268,9 @@ class WasmCommand(Command):
                 f"The command begins with {self.words[0]}, but the module is called {self.module.name}. Write:"
                 f' --command "{self.module.stem} {" ".join(self.words[1:])}"'
             )
-        contents = read_files(self.files)
+        contents = self.check_names([self.open_name], [DESCRIPTION_FILE, LIBRARY_NAME, COMPILED_NAME])
         if self.runs_python:
             check_words(self.words, contents)
-        form = JobForm(
-            command=tuple(self.words), inputs=tuple(InputSlot(name=name) for name in self.placeholders.inputs)
-        )
-        names = [self.open_name, *contents]
-        check_open_names(
-            names,
-            form,
-            self.output_names(),
-            [*RESERVED_OPEN_NAMES, DESCRIPTION_FILE, LIBRARY_NAME, COMPILED_NAME],
-        )
         self.description(b"", contents, ())
 
     def description(self, module: bytes, contents: Mapping[str, bytes], native: Iterable[str]) -> bytes:

@@ -241,15 +241,16 @@ class Bytes:
         return self.data[self.at - 1]
 
     def number(self) -> int:
-        """Read an unsigned LEB128 number."""
+        """Read an unsigned LEB128 number; ValueError for one of more than 64 bits."""
         value = shift = 0
-        while True:
+        while shift < 70:
             byte = self.data[self.at]
             self.at += 1
-            value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return value
+                return value | byte << shift
+            value |= (byte & 0x7F) << shift
             shift += 7
+        raise ValueError("a number is too long")
 
     def skip_number(self) -> None:
         """Skip a LEB128 number."""

@@ -5,16 +5,15 @@ Format: the WebAssembly core specification, section 5 ("binary format"); names o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cobblestone.domain.errors import JobError
+from cobblestone.sdk.wasm import binary
 
 MAGIC = b"\0asm"
 WASI = "wasi_snapshot_preview1"
 START = "_start"
 MAX_ENTRIES = 1_000_000
-_IMPORTS, _EXPORTS = 2, 7
 _KINDS = ("function", "table", "memory", "global", "tag")
 
 _WASI_FUNCTIONS = {
@@ -44,100 +43,57 @@ class ModuleFace:
     exports: tuple[tuple[str, str], ...]  #: name, kind
 
 
-class _Reader:
-    """Reads a module's bytes; truncated or oversized data raises ValueError."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.at = 0
-
-    @property
-    def left(self) -> int:
-        return len(self._data) - self.at
-
-    def take(self, count: int) -> bytes:
-        if count > self.left:
-            raise ValueError("it is truncated")
-        self.at += count
-        return self._data[self.at - count : self.at]
-
-    def number(self) -> int:
-        """Read an unsigned LEB128 number of at most 64 bits."""
-        value = 0
-        for shift in range(0, 70, 7):
-            (byte,) = self.take(1)
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-        raise ValueError("a number is too long")
-
-    def count(self) -> int:
-        found = self.number()
-        if found > MAX_ENTRIES:
-            raise ValueError("it has too many entries")
-        return found
-
-    def name(self) -> str:
-        return self.take(self.number()).decode("utf-8")
-
-    def kind(self) -> str:
-        (found,) = self.take(1)
-        if found >= len(_KINDS):
-            raise ValueError(f"an entry of unknown kind {found}")
-        return _KINDS[found]
-
-    def limits(self) -> None:
-        flags = self.number()
-        self.number()
-        if flags & 1:
-            self.number()
-        if flags & 8:
-            self.number()  # size of pages
-
-    def value_type(self) -> None:
-        (found,) = self.take(1)
-        if found in (0x63, 0x64):  # a reference, with the type that it refers to
-            self.number()
-
-
 def read_face(data: bytes) -> ModuleFace:
     """Return the imports and exports of a module.  Raises ValueError with a reason if it is not a module."""
     imports: list[tuple[str, str, str]] = []
     exports: list[tuple[str, str]] = []
-    for number, section in _sections(data):
-        if number == _IMPORTS:
-            for _ in range(section.count()):
-                module, name, kind = section.name(), section.name(), section.kind()
-                _skip_type(section, kind)
-                imports.append((module, name, kind))
-        elif number == _EXPORTS:
-            for _ in range(section.count()):
-                exports.append((section.name(), section.kind()))
-                section.number()
+    try:
+        for number, content in binary.read_sections(data):
+            section = binary.Bytes(content)
+            if number == binary.IMPORTS:
+                for _ in range(_count(section)):
+                    imports.append((_name(section), _name(section), _kind(section)))
+                    _skip_type(section, imports[-1][2])
+            elif number == binary.EXPORTS:
+                for _ in range(_count(section)):
+                    exports.append((_name(section), _kind(section)))
+                    section.number()
+    except IndexError:
+        raise ValueError("it is truncated") from None
     return ModuleFace(tuple(imports), tuple(exports))
 
 
-def _sections(data: bytes) -> Iterator[tuple[int, _Reader]]:
-    reader = _Reader(data)
-    reader.take(8)
-    while reader.left:
-        (number,) = reader.take(1)
-        yield number, _Reader(reader.take(reader.number()))
+def _count(section: binary.Bytes) -> int:
+    found = section.number()
+    if found > MAX_ENTRIES:
+        raise ValueError("it has too many entries")
+    return found
 
 
-def _skip_type(section: _Reader, kind: str) -> None:
-    if kind == "function":
-        section.number()
-    elif kind == "table":
-        section.value_type()
-        section.limits()
-    elif kind == "memory":
-        section.limits()
+def _name(section: binary.Bytes) -> str:
+    return section.take(section.number()).decode("utf-8")
+
+
+def _kind(section: binary.Bytes) -> str:
+    found = section.byte()
+    if found >= len(_KINDS):
+        raise ValueError(f"an entry of unknown kind {found}")
+    return _KINDS[found]
+
+
+def _skip_type(section: binary.Bytes, kind: str) -> None:
+    """Skip the type of an import."""
+    if kind == "tag":
+        section.byte()
+    if kind in ("table", "global") and section.byte() in (0x63, 0x64):
+        section.number()  # a reference, with the type that it refers to
+    if kind in ("table", "memory"):
+        flags = section.number()
+        for _ in range(1 + bool(flags & 1) + bool(flags & 8)):
+            section.number()  # the least, the most, the size of pages
     elif kind == "global":
-        section.value_type()
-        section.take(1)
+        section.byte()
     else:
-        section.take(1)
         section.number()
 
 

@@ -26,6 +26,7 @@ from cobblestone.server.web.public import AppPages, ForumPages, ProjectTextPages
 from cobblestone.server.web.teams import TeamMessagePages, TeamPages
 from cobblestone.server.web.work import FoundPages, WorkPages
 from cobblestone.service.pages.mailed_links import MailedLinkPages
+from cobblestone.service.pages.pages import LanguagePages, LogOutPages
 
 
 def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
@@ -34,6 +35,8 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
     security = AccountSecurity(ctx, accounts)
     return [
         *PublicPages(site, status).routes(),
+        *LanguagePages(site).routes(),
+        *LogOutPages(site).routes(),
         *ProjectTextPages(site).routes(),
         *AppPages(site, status).routes(),
         *AccountPages(site, accounts, security).routes(),

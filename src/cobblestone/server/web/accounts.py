@@ -25,12 +25,11 @@ from cobblestone.server.accounts.service import Accounts, ConsentChoices
 from cobblestone.server.core.project import notice_page
 from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.presentation.feeds import newest_message
-from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit, own_page
+from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.http.rate_limits import TooManyAttempts, limit_key, refuse_after
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import address_problem, name_problem, password_problem, too_many
-from cobblestone.service.pages.pages import BOTH, POST, Pages, shows
-from cobblestone.service.pages.sessions import MAX_AGE_SECONDS
+from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.credit.history import CreditOwner
 from cobblestone.store.engine.database import Database, Transaction
@@ -87,7 +86,7 @@ class AccountPages(Pages[ProjectSite]):
         """Show the form for people who have an account."""
         wanted = visit.fields.get("next", "")
         if visit.viewer is not None:
-            return visit.go(own_page(wanted, otherwise="home.php"))
+            return visit.go(self._site.own_address(wanted, otherwise="home.php"))
         if visit.request.method != "POST":
             done = visit.fields.get("done", "")
             return visit.show_form("login.html", typed={"next": wanted}, problem="", done=done)
@@ -106,7 +105,9 @@ class AccountPages(Pages[ProjectSite]):
                 "Lock key."
             )
         else:
-            return self._site.let_in(visit, user, own_page(form.get("next", ""), otherwise="home.php"))
+            return self._site.let_in(
+                visit, user, self._site.own_address(form.get("next", ""), otherwise="home.php")
+            )
         return visit.show_form("login.html", http_status=422, typed=form, problem=problem, done="")
 
     @shows("/login_code.php", methods=BOTH)
@@ -129,19 +130,9 @@ class AccountPages(Pages[ProjectSite]):
             return visit.show(
                 "login_code.html", http_status=422, wanted=form.get("next", ""), problem=problem
             )
-        page = own_page(form.get("next", ""), otherwise="home.php")
+        page = self._site.own_address(form.get("next", ""), otherwise="home.php")
         response = visit.go(page if user.erase_time is None else "delete_account.php")
         self._site.sessions.start(response, user)
-        return response
-
-    @shows("/logout.php", methods=POST)
-    async def log_out(self, visit: ProjectVisit) -> Response:
-        """End the session, also for copies of its cookie."""
-        await visit.form()
-        key, end = visit.session.key, visit.ctx.clock() + MAX_AGE_SECONDS
-        await visit.write(lambda tx: users.end_session(tx, key, expire_time=end))
-        response = visit.go("")
-        self._site.sessions.end(response)
         return response
 
     # -- new addresses --------------------------------------------------------------------------------

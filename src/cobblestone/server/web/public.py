@@ -18,13 +18,7 @@ from cobblestone.policy.credit import history
 from cobblestone.server.core.project import TEXT_NAMES
 from cobblestone.server.web.compute import apps_of_browsers
 from cobblestone.server.web.presentation.plots import progress
-from cobblestone.server.web.presentation.site import (
-    ProjectSite,
-    ProjectVisit,
-    is_owner,
-    own_page,
-    sees_computers,
-)
+from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit, is_owner, sees_computers
 from cobblestone.server.web.presentation.status import DAEMONS, CachedRead, StatusPage
 from cobblestone.service.languages import N_, current
 from cobblestone.service.languages import gettext as _
@@ -177,12 +171,6 @@ class PublicPages(Pages[ProjectSite]):
         if item is None:
             raise not_found(_("news item of this number"))
         return visit.show("news.html", items=[item], one=True)
-
-    @shows("/language.php")
-    async def language(self, visit: ProjectVisit) -> Response:
-        """Set the language of the pages, and return to the previous page."""
-        page = own_page(visit.fields.get("next", ""), otherwise="")
-        return self._site.in_language(visit, visit.fields.get("to", ""), page)
 
 
 def public_host(host: Host, *, own: bool) -> wire.PublicHost:

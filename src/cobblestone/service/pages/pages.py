@@ -9,7 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from cobblestone.service.pages.site import Site
+from cobblestone.service.pages.sessions import MAX_AGE_SECONDS
+from cobblestone.service.pages.site import Site, Visit, VisitOfRows
+from cobblestone.store.people.users import end_session
 
 Handler = Callable[..., Awaitable[Response]]
 H = TypeVar("H", bound=Handler)
@@ -51,3 +53,27 @@ class Pages(Generic[S]):
     def endpoint(self, handler: Handler, *, own: bool) -> Callable[[Request], Awaitable[Response]]:
         """Return what answers a request with a page."""
         return self._site.own_page(handler) if own else self._site.page(handler)
+
+
+class LanguagePages(Pages[S]):
+    """The choice of a language."""
+
+    @shows("/language.php")
+    async def language(self, visit: Visit[Any]) -> Response:
+        """Set the language of the pages, and return to the previous page."""
+        page = self._site.own_address(visit.fields.get("next", ""))
+        return self._site.in_language(visit, visit.fields.get("to", ""), page)
+
+
+class LogOutPages(Pages[S]):
+    """The end of a session."""
+
+    @shows("/logout.php", methods=POST)
+    async def log_out(self, visit: VisitOfRows[Any]) -> Response:
+        """End the session, also for copies of its cookie."""
+        await visit.form()
+        key, end = visit.session.key, visit.ctx.clock() + MAX_AGE_SECONDS
+        await visit.write(lambda tx: end_session(tx, key, expire_time=end))
+        response = visit.go("")
+        self._site.sessions.end(response)
+        return response

@@ -8,6 +8,7 @@ A service derives its own site and visit from these: it adds its templates, filt
 from __future__ import annotations
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from typing import Any, Generic, TypeVar
@@ -90,6 +91,7 @@ class Site(ABC, Generic[A, V]):
     """Renders the pages of one service."""
 
     max_page = 400  #: lists end there; what is further back is found by search, not by leafing
+    own_addresses = re.compile(r"[a-z_]{1,40}\.php(\?[A-Za-z0-9_=&%+-]{0,200})?")  #: of pages to continue to
 
     def __init__(
         self,
@@ -156,6 +158,10 @@ class Site(ABC, Generic[A, V]):
     @abstractmethod
     def visit(self, request: Request) -> V:
         """Start a visit, with an empty session and no fields yet."""
+
+    def own_address(self, page: str, *, otherwise: str = "") -> str:
+        """Return a page of this site to continue to; for anything else ``otherwise``, which is the home page."""
+        return page if self.own_addresses.fullmatch(page) else otherwise
 
     def static_address(self, name: str) -> str:
         """Return the address of a static file."""

@@ -159,12 +159,6 @@ class OverviewPages(Pages[StatisticsSite]):
             return visit.data("collection", columns, rows)
         return visit.show("collection.html", states=states)
 
-    @shows("/language.php")
-    async def language(self, visit: StatisticsVisit) -> Response:
-        """Set the language of the pages, and return to the previous page."""
-        wish = visit.fields.get("to", "")
-        return self._site.in_language(visit, wish, self._site.own_address(visit.fields.get("next", "")))
-
 
 def _counts(state: CollectedProject) -> tuple[int, int, int, int]:
     counts = state.counts

@@ -61,7 +61,6 @@ KINDS = {
 }
 """What there are lists of."""
 _KEY = re.compile(r"[a-z0-9_-]{1,80}")
-_OWN_PAGE = re.compile(r"[a-z0-9_./-]{0,200}(\?[A-Za-z0-9_=&%+.-]{0,200})?")
 
 
 async def _nobody(id_: int, key: str) -> User | None:
@@ -72,6 +71,7 @@ class StatisticsSite(pages.Site[User, "StatisticsVisit"]):
     """Renders the pages; there is no log-in."""
 
     max_page = 2_000_000
+    own_addresses = re.compile(r"(?!/)[a-z0-9_./-]{0,200}(\?[A-Za-z0-9_=&%+.-]{0,200})?")
 
     def __init__(self, ctx: StatisticsContext) -> None:
         self.ctx = ctx
@@ -86,10 +86,6 @@ class StatisticsSite(pages.Site[User, "StatisticsVisit"]):
     def visit(self, request: Request) -> StatisticsVisit:
         """Start a visit."""
         return StatisticsVisit(self, request)
-
-    def own_address(self, page: str) -> str:
-        """Return a page of this site to continue to; for anything else the home page."""
-        return page if _OWN_PAGE.fullmatch(page) and not page.startswith("/") else ""
 
     def _address(self, entity: Entity) -> str:
         """Return the address of an entity's page, relative to the site."""

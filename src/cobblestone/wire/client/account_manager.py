@@ -22,15 +22,14 @@ from cobblestone.wire.scheduler.host import (
     HostInfo,
     NetStats,
     TimeStats,
-    read_coproc,
+    read_coprocs,
     read_host_info,
     write_host_info,
     write_net_stats,
     write_time_stats,
 )
-from cobblestone.wire.scheduler.reply import read_feeds
-from cobblestone.wire.scheduler.request_layout import COPROC_TYPES
-from cobblestone.wire.text.reader import MAX_NAME, FieldReader, Lenience, decode
+from cobblestone.wire.scheduler.reply import read_feeds, whole_element
+from cobblestone.wire.text.reader import MAX_NAME, Lenience, decode
 from cobblestone.wire.text.table import FieldTable, Inside, Mark, Number, Text, Whole
 from cobblestone.wire.text.tree import Node, read_tree
 from cobblestone.wire.text.writer import html_text, number, numbers, scalar, scalars
@@ -44,7 +43,6 @@ MAX_REQUEST = 2_000_000
 """An ordinary request has 6 kB; preferences and lists of jobs in it are jumped over."""
 MAX_PROJECTS = 200
 MAX_PLATFORMS = 20
-MAX_COPROCS = 16
 MAX_DEVICES = 10
 MAX_REQUEST_OPAQUE = 1000  #: ours is much shorter
 MAX_CREDIT = 1e15
@@ -306,19 +304,18 @@ def parse_manager_request(body: bytes) -> ReceivedRequest:
     root = read_tree(body, "acct_mgr_request", _VERBATIM_IN_REQUEST, max_bytes=MAX_REQUEST)
     notes: list[Lenience] = []
     top = root.reader(notes)
-    host, opaque = root.find("host_info"), root.find("opaque")
-    about = host.reader(notes) if host else FieldReader({}, "host_info", notes)
+    host = root.inner("host_info")
+    about = host.reader(notes)
     described = read_host_info(about)
-    coprocs = host.find("coprocs") if host else None
     return _REQUEST.read(
         top,
         client_version=_version(top.text("client_version", 32)),
         platforms=_platforms(root, top.text("platform_name", MAX_NAME)),
         projects=tuple(_projects(root, notes)),
         host=described,
-        coprocs=_coprocs(coprocs, notes) if coprocs else (),
-        unsaid=about.unsaid(ALWAYS_SENT) | (frozenset() if coprocs else {"coprocs"}),
-        opaque=dict(_NUMBERED.findall(opaque.raw[:MAX_REQUEST_OPAQUE])) if opaque else {},
+        coprocs=read_coprocs(host, notes),
+        unsaid=about.unsaid(ALWAYS_SENT) | (frozenset() if host.has("coprocs") else {"coprocs"}),
+        opaque=dict(_NUMBERED.findall(root.inner("opaque").raw[:MAX_REQUEST_OPAQUE])),
         jobs=tuple(_jobs(root)),
     )
 
@@ -329,8 +326,8 @@ def _version(text: str) -> int:
 
 
 def _platforms(root: Node, primary: str) -> tuple[str, ...]:
-    others = [node.find("name") for node in list(root.all("alt_platform"))[:MAX_PLATFORMS]]
-    names = [primary, *(node.text[:MAX_NAME] for node in others if node)]
+    others = list(root.all("alt_platform"))[:MAX_PLATFORMS]
+    names = [primary, *(node.inner("name").text[:MAX_NAME] for node in others)]
     return tuple(dict.fromkeys(name for name in names if name))
 
 
@@ -358,18 +355,11 @@ def _projects(root: Node, notes: list[Lenience]) -> Iterable[ReportedProject]:
 
 
 def _jobs(root: Node) -> Iterable[tuple[str, str]]:
-    results = root.find("results")
-    for part in results.raw.split("<result>", MAX_JOBS + 1)[1 : MAX_JOBS + 1] if results else ():
+    for part in root.inner("results").raw.split("<result>", MAX_JOBS + 1)[1 : MAX_JOBS + 1]:
         text = part.partition("</result>")[0][:MAX_JOB_TEXT]
         name, project = _JOB_NAME.search(text), _JOB_PROJECT.search(text)
         if name and project:
             yield project[1], name[1]
-
-
-def _coprocs(inside: Node, notes: list[Lenience]) -> tuple[CoprocRequest, ...]:
-    found = [node for node in inside.children if node.tag in COPROC_TYPES][:MAX_COPROCS]
-    read = (read_coproc(COPROC_TYPES[node.tag], node.reader(notes)) for node in found)
-    return tuple(coproc for coproc in read if coproc.type and coproc.count)
 
 
 # -- the reply ----------------------------------------------------------------------------------------
@@ -426,47 +416,34 @@ def parse_manager_reply(body: bytes) -> ManagerReply:
     root = read_tree(body, "acct_mgr_reply", _VERBATIM_IN_REPLY)
     notes: list[Lenience] = []
     top = root.reader(notes)
-    preferences, opaque, key = root.find("global_preferences"), root.find("opaque"), root.find("signing_key")
     tasks = "all" if root.has("send_tasks_all") else "active" if root.has("send_tasks_active") else ""
     return _REPLY.read(
         top,
         error_num=top.integer("error_num", top.integer("error", 0, -10000, 10000), -10000, 10000),
         error_msg=top.text("error_msg"),
-        messages=tuple(_text(node, notes) for node in root.all("message"))[:MAX_MESSAGES],
-        signing_key=key.text if key else "",
+        messages=tuple(node.scalar(notes) for node in root.all("message"))[:MAX_MESSAGES],
+        signing_key=root.inner("signing_key").text,
         send_tasks=tasks,
-        global_preferences=_element(preferences, notes),
+        global_preferences=whole_element(root, "global_preferences", notes),
         feeds=tuple(feed.url for feed in read_feeds(root, notes)),
-        opaque=decode(opaque.raw, "opaque", notes).strip()[:MAX_REPLY_OPAQUE] if opaque else "",
+        opaque=decode(root.inner("opaque").raw, "opaque", notes).strip()[:MAX_REPLY_OPAQUE],
         accounts=tuple(_read_account(node, notes) for node in list(root.all("account"))[:MAX_ACCOUNTS]),
     )
 
 
 def _read_account(node: Node, notes: list[Lenience]) -> ManagedAccount:
     given = node.reader(notes)
-    signature, share = node.find("url_signature"), node.has("resource_share")
-    none = tuple(_text(each, notes) for each in node.all("no_rsc"))
+    none = tuple(each.scalar(notes) for each in node.all("no_rsc"))
     return _ACCOUNT.read(
         given,
-        url_signature=signature.text if signature else "",
-        suspend=_flag(node, "suspend") if node.has("suspend") else None,
-        resource_share=given.number("resource_share", 100.0, 0.0, 1e9) if share else None,
-        no_resources=(("CPU",) if _flag(node, "no_cpu") else ()) + none,
+        url_signature=node.inner("url_signature").text,
+        suspend=node.is_set("suspend") if node.has("suspend") else None,
+        resource_share=given.number("resource_share", 100.0, 0.0, 1e9)
+        if node.has("resource_share")
+        else None,
+        no_resources=(("CPU",) if node.is_set("no_cpu") else ()) + none,
         credit=CREDIT.read(given),
     )
-
-
-def _flag(node: Node, tag: str) -> bool:
-    found = node.find(tag)
-    return found is not None and (found.attributes == "/" or found.text not in ("", "0"))
-
-
-def _text(node: Node, notes: list[Lenience]) -> str:
-    return FieldReader({node.tag: node.text}, node.tag, notes).text(node.tag)
-
-
-def _element(node: Node | None, notes: list[Lenience]) -> str:
-    return f"<{node.tag}>{decode(node.raw, node.tag, notes)}</{node.tag}>" if node else ""
 
 
 @lru_cache(maxsize=10_000)

@@ -14,6 +14,7 @@ import hmac
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cobblestone.domain.computing import ClientConfig
 from cobblestone.domain.errors import RemoteProtocolError
@@ -186,7 +187,6 @@ class ClientIdentity:
 
     version: tuple[int, int, int]
     platforms: tuple[str, ...]
-    as_daemon: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,20 +225,6 @@ class RunningTransfer:
     offset: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OldResult:
-    """A job that was reported within the last hour."""
-
-    project_url: str
-    result_name: str
-    app_name: str
-    exit_status: int
-    elapsed_time: float
-    cpu_time: float
-    completed_time: float
-    create_time: float
-
-
 def client_version(identity: ClientIdentity) -> str:
     """Answer to ``exchange_versions``."""
     major, minor, release = identity.version
@@ -273,7 +259,7 @@ def state(
             scalar("core_client_major_version", major),
             scalar("core_client_minor_version", minor),
             scalar("core_client_release", release),
-            scalar("executing_as_daemon", identity.as_daemon),
+            scalar("executing_as_daemon", False),
             *(scalar("platform", name) for name in identity.platforms),
             preferences,
             scalar("host_venue", venue) if venue else "",
@@ -425,15 +411,26 @@ def daily_transfers(days: Iterable[tuple[int, float, float]]) -> str:
     return f"<daily_xfers>\n{inner}</daily_xfers>\n"
 
 
-def old_results(found: Iterable[OldResult]) -> str:
-    """Answer to ``get_old_results``."""
-    return f"<old_results>\n{''.join(map(_old_result, found))}</old_results>\n"
+def old_results(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Answer to ``get_old_results``: jobs that were reported within the last hour; the keys are those of the client's history."""
+    return f"<old_results>\n{''.join(map(_old_result, rows))}</old_results>\n"
 
 
-def _old_result(result: OldResult) -> str:
-    names = scalars(result, "project_url result_name app_name exit_status", _I8)
-    figures = numbers(result, "elapsed_time cpu_time completed_time create_time", _I8)
-    return f"    <old_result>\n{names}{figures}    </old_result>\n"
+def _old_result(row: Mapping[str, Any]) -> str:
+    elements = "".join(scalar(name, row[key], _I8) for name, key in _OLD_RESULT.items())
+    return f"    <old_result>\n{elements}    </old_result>\n"
+
+
+_OLD_RESULT = {
+    "project_url": "project",
+    "result_name": "job",
+    "app_name": "app",
+    "exit_status": "exit_status",
+    "elapsed_time": "elapsed",
+    "cpu_time": "cpu_time",
+    "completed_time": "completed",
+    "create_time": "reported",
+}
 
 
 def newer_version() -> str:

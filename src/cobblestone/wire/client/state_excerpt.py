@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from cobblestone.wire.client.state_file import state_tree
-from cobblestone.wire.scheduler.request_layout import COPROC_TYPES
+from cobblestone.wire.scheduler.host import COPROC_TYPES
 from cobblestone.wire.text.tree import Node
 
 #: What the earliest job of the new file was received at.
@@ -80,7 +80,7 @@ def anonymise_state(body: bytes) -> bytes:
                 _line("project_name", f"project{n_projects}"),
             ]
         else:
-            kept = [_line(tag, names.of(kind, _text(node, tag))) for tag, kind in NAMES.get(node.tag, ())]
+            kept = [_line(tag, names.of(kind, node.inner(tag).text)) for tag, kind in NAMES.get(node.tag, ())]
         lines += _block(node.tag, [*kept, *_numbers(node, NUMBERS[node.tag]), *_rest(node, gpus, shift)])
     text = "\n".join(('<?xml version="1.0" encoding="utf-8"?>', *_block("client_state", lines), ""))
     return text.encode()
@@ -95,12 +95,11 @@ def _rest(node: Node, gpus: _Aliases, shift: float) -> list[str]:
         lines += _block(tag, _numbers(inner, numbers)) if inner else []
     match node.tag:
         case "host_info":
-            coprocs = node.find("coprocs")
-            each = [line for gpu in coprocs.children for line in _gpu(gpu, gpus)] if coprocs else []
+            each = [line for gpu in node.inner("coprocs").children for line in _gpu(gpu, gpus)]
             lines += _block("coprocs", each)
         case "app" if node.has("ignore"):
             lines.append(_line("ignore", "1"))
-        case "app_version" if (coproc := node.find("coproc")) and (kind := _text(coproc, "type")):
+        case "app_version" if (coproc := node.find("coproc")) and (kind := coproc.inner("type").text):
             lines += _block("coproc", [_line("type", _gpu_type(kind, gpus)), *_numbers(coproc, ("count",))])
         case "result":
             times = ((tag, _number_at(node, tag)) for tag in TIMES)
@@ -114,7 +113,7 @@ def _gpu(node: Node, gpus: _Aliases) -> list[str]:
     numbers = _numbers(node, ("count", "peak_flops"))
     if COPROC_TYPES.get(node.tag):
         return _block(node.tag, numbers)
-    kind = _text(node, "type")
+    kind = node.inner("type").text
     return _block("coproc", [_line("type", _gpu_type(kind, gpus)), *numbers]) if kind else []
 
 
@@ -127,15 +126,10 @@ def _first_time(root: Node) -> float:
     return min(times, default=FIRST_TIME)
 
 
-def _text(node: Node, tag: str) -> str:
-    found = node.find(tag)
-    return found.text if found else ""
-
-
 def _number_at(node: Node, tag: str) -> float | None:
     """Return the number in an element; None if there is none, regardless of other content."""
     try:
-        value = float(_text(node, tag))
+        value = float(node.inner(tag).text)
     except ValueError:
         return None
     return value if math.isfinite(value) else None

@@ -39,7 +39,7 @@ from cobblestone.wire.scheduler.host import (
     HostInfo,
     NetStats,
     TimeStats,
-    read_coproc,
+    read_coprocs,
     read_host_info,
     read_net_stats,
     read_time_stats,
@@ -59,7 +59,6 @@ from cobblestone.wire.scheduler.job import (
 )
 from cobblestone.wire.scheduler.reply import HOST, USER, whole_element
 from cobblestone.wire.scheduler.report import write_stderr
-from cobblestone.wire.scheduler.request_layout import COPROC_TYPES
 from cobblestone.wire.text.reader import Lenience
 from cobblestone.wire.text.tree import Node, read_tree
 from cobblestone.wire.text.writer import number, printable, scalar, whole
@@ -120,19 +119,18 @@ def read_whole_state(body: bytes) -> StateFile:
     """Read ``client_state.xml``.  Raises RemoteProtocolError."""
     root, host_node = state_tree(body)
     notes: list[Lenience] = []
-    times, net = root.find("time_stats"), root.find("net_stats")
-    top = root.reader(notes)
+    top, times = root.reader(notes), root.inner("time_stats").reader(notes)
     adopted = StateFile(
         host=read_host_info(host_node.reader(notes)),
-        time_stats=read_time_stats(times.reader(notes)) if times else TimeStats(),
-        net_stats=read_net_stats(net.reader(notes)) if net else NetStats(),
+        time_stats=read_time_stats(times),
+        net_stats=read_net_stats(root.inner("net_stats").reader(notes)),
         modes=(
             top.integer("user_run_request", 2, 1, 3),
             top.integer("user_gpu_request", 2, 1, 3),
             top.integer("user_network_request", 2, 1, 3),
         ),
-        gpus=_gpus(host_node, notes),
-        on_lambda=times.reader(notes).number("on_lambda", 3600.0, 1.0, 1e9) if times else 3600.0,
+        gpus=read_coprocs(host_node, notes),
+        on_lambda=times.number("on_lambda", 3600.0, 1.0, 1e9),
         notes=notes,
     )
     current, hints = None, ProjectHints()
@@ -144,39 +142,27 @@ def read_whole_state(body: bytes) -> StateFile:
         elif current is not None:
             _part(node, current, notes)
             _hint(node, hints, notes)
-    tasks = root.find("active_task_set")
-    for node in tasks.all("active_task") if tasks else ():
+    for node in root.inner("active_task_set").all("active_task"):
         _read_task(node, adopted, notes)
     return adopted
 
 
 def _read_project(node: Node, notes: list[Lenience]) -> ProjectRecord:
     r = node.reader(notes)
-    key = node.find("code_sign_key")
     return PROJECT.read(
         r,
         authenticator="",
         scheduler_urls=tuple(each.text for each in node.all("scheduler_url"))[:20],
         master_url_fetch_pending=not node.has("scheduler_url"),
-        code_sign_key=key.text if key else "",
+        code_sign_key=node.inner("code_sign_key").text,
         user=USER.read(r),
         host=HOST.read(r),
         credit=CREDIT.read(r),
     )
 
 
-def _gpus(host: Node, notes: list[Lenience]) -> tuple[CoprocRequest, ...]:
-    coprocs = host.find("coprocs")
-    nodes = coprocs.children if coprocs else ()
-    found = (read_coproc(COPROC_TYPES.get(node.tag, ""), node.reader(notes)) for node in nodes)
-    return tuple(gpu for gpu in found if gpu.type and gpu.count)
-
-
 def _project_hints(node: Node, notes: list[Lenience]) -> ProjectHints:
-    available = node.find("available")
-    if available is None:
-        return ProjectHints()
-    r = available.reader(notes)
+    r = node.inner("available").reader(notes)
     return ProjectHints(
         available_frac=r.number("frac", 1.0, 0.001, 1.0),
         available_lambda=r.number("lambda", 3600.0, 1.0, 1e9),
@@ -194,13 +180,12 @@ def _hint(node: Node, hints: ProjectHints, notes: list[Lenience]) -> None:
         if 0 < received < deadline:
             hints.bounds.setdefault(r.name("wu_name"), deadline - received)
     elif node.tag == "app":
-        r, fpops = node.reader(notes), node.find("fpops")
-        sizes = fpops.reader(notes) if fpops else None
+        r, sizes = node.reader(notes), node.inner("fpops").reader(notes)
         hints.apps[r.name()] = AppHints(
             latency_bound=r.number("latency_bound", high=1e30) or None,
             fpops_est=r.number("fpops_est", high=1e30) or None,
-            fpops_mean=(sizes.number("mean", high=1e30) or None) if sizes else None,
-            fpops_stdev=(sizes.number("std_dev", high=1e30) or None) if sizes else None,
+            fpops_mean=sizes.number("mean", high=1e30) or None,
+            fpops_stdev=sizes.number("std_dev", high=1e30) or None,
             weight=r.number("weight", 1.0, 0.0, 1e9),
             ignore=node.has("ignore"),
         )
@@ -249,13 +234,12 @@ def _read_file(node: Node, project: str, notes: list[Lenience]) -> FileRecord:
 
 def _job(node: Node, project: str, notes: list[Lenience]) -> JobRecord:
     r = node.reader(notes)
-    stderr = node.find("stderr_out")
     return JOB.read(
         r,
         project=project,
         result=read_result(node, notes),
         state=ClientJobState(r.integer("state", 0, 0, 7)),
-        stderr=_stderr(stderr.raw) if stderr else "",
+        stderr=_stderr(node.inner("stderr_out").raw),
     )
 
 

@@ -160,7 +160,6 @@ class TaskOrders(StrEnum):
     RESUME = "<resume/>"
     QUIT = "<quit/>"
     ABORT = "<abort/>"
-    REREAD = "<reread_app_info/>"
 
 
 NEW_TRICKLE_UP = "<have_new_trickle_up/>"
@@ -177,8 +176,6 @@ class TaskReport:
     checkpoint_cpu_time: float = 0.0
     fraction_done: float | None = None  #: None: it does not say
     intops_cumulative: float = 0.0  #: operations that it has counted since its first start
-    other_pid: int = 0
-    wants_network: bool = False
 
 
 def _reader(text: str, where: str) -> FieldReader:
@@ -195,8 +192,6 @@ def read_status(text: str) -> TaskReport:
         checkpoint_cpu_time=reader.number("checkpoint_cpu_time", high=MAX_CPU_SECONDS),
         fraction_done=fraction if fraction > 0 else None,  # the family ignores 0
         intops_cumulative=reader.number("intops_cumulative", high=MAX_OPERATIONS),
-        other_pid=reader.integer("other_pid", high=2**22),
-        wants_network=reader.flag("want_network"),
     )
 
 

@@ -394,9 +394,8 @@ def parse_project_config(body: bytes) -> ProjectConfig:
     root = read_tree(body, "project_config", ("terms_of_use",), max_bytes=MAX_PAGE)
     notes: list[Lenience] = []
     top = root.reader(notes)
-    platforms = root.find("platforms")
-    readers = [node.reader(notes) for node in platforms.all("platform")][:500] if platforms else []
-    terms = root.find("terms_of_use")
+    readers = [node.reader(notes) for node in root.inner("platforms").all("platform")][:500]
+    terms = root.inner("terms_of_use").text.encode("latin-1").decode("utf-8", "replace")
     return ProjectConfig(
         name=top.text("name", 255),
         master_url=top.text("master_url", MAX_URL).strip(),
@@ -410,9 +409,7 @@ def parse_project_config(body: bytes) -> ProjectConfig:
         account_creation_disabled=_set(top.fields, "account_creation_disabled"),
         client_account_creation_disabled=_set(top.fields, "client_account_creation_disabled"),
         min_client_version=top.integer("min_client_version"),
-        terms_of_use=unescape_html(terms.text.encode("latin-1").decode("utf-8", "replace"))[:65536]
-        if terms
-        else "",
+        terms_of_use=unescape_html(terms)[:65536],
         platforms=tuple(
             PlatformEntry(
                 platform_name=each.text("platform_name", 255),
@@ -522,10 +519,7 @@ def _item(node: Node, notes: list[Lenience]) -> RssItem:
 
 
 def _text(node: Node, tag: str, limit: int, notes: list[Lenience]) -> str:
-    found = node.find(tag)
-    if found is None:
-        return ""
-    text = unescape(decode(found.text[: 8 * limit], tag, notes))
+    text = unescape(decode(node.inner(tag).text[: 8 * limit], tag, notes))
     return printable(text).strip()[:limit]
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cobblestone.domain.values import value
-from cobblestone.wire.text.reader import FieldReader
+from cobblestone.wire.text.reader import FieldReader, Lenience
 from cobblestone.wire.text.table import FieldTable, FlagField, Inside, Number, Text, Whole
+from cobblestone.wire.text.tree import Node
 from cobblestone.wire.text.writer import scalar
 
 MAX_COUNT = 100_000
 """No computer has more CPUs or GPUs."""
+MAX_GPU_TYPES = 16
 MAX_TIME = 1e11
 """No time stamp or duration is larger, in seconds; the year 5138."""
 MAX_ID = 2**62
@@ -243,12 +245,22 @@ def read_coproc(element_type: str, reader: FieldReader) -> CoprocRequest:
     )
 
 
-_ELEMENTS = {
-    "NVIDIA": "coproc_cuda",
-    "ATI": "coproc_ati",
-    "intel_gpu": "coproc_intel_gpu",
-    "apple_gpu": "coproc_apple_gpu",
+def read_coprocs(host: Node, notes: list[Lenience]) -> tuple[CoprocRequest, ...]:
+    """Return the GPUs in an element about a computer, those without a type left out."""
+    nodes = host.inner("coprocs").children
+    read = (read_coproc(COPROC_TYPES.get(node.tag, ""), node.reader(notes)) for node in nodes)
+    return tuple(coproc for coproc in read if coproc.type and coproc.count)[:MAX_GPU_TYPES]
+
+
+COPROC_TYPES = {
+    "coproc_cuda": "NVIDIA",
+    "coproc_ati": "ATI",
+    "coproc_intel_gpu": "intel_gpu",
+    "coproc_apple_gpu": "apple_gpu",
+    "coproc": "",
 }
+"""Element names and the type that each stands for; the last one names its type itself."""
+_ELEMENTS = {kind: element for element, kind in COPROC_TYPES.items()}
 
 
 def write_host_info(

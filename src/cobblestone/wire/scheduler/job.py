@@ -19,7 +19,7 @@ from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
 from cobblestone.domain.values import changed, value
 from cobblestone.wire.project.upload import MAX_FILE_BYTES, legal_file_name
 from cobblestone.wire.scheduler.host import MAX_COUNT, MAX_OPERATIONS, MAX_TIME
-from cobblestone.wire.text.reader import MAX_NAME, FieldReader, Lenience
+from cobblestone.wire.text.reader import MAX_NAME, Lenience
 from cobblestone.wire.text.table import FieldTable, Inside, Mark, Number, Text, Whole, usable_name
 from cobblestone.wire.text.tree import Node, read_tree
 from cobblestone.wire.text.writer import scalar, title_text, verbatim, verbatim_text
@@ -176,12 +176,11 @@ def write_hex_element(element: str, text: str) -> str:
 
 def read_hex_text(node: Node, tag: str) -> str:
     """Return the key or signature in an element; empty if there is none."""
-    found = node.find(tag)
-    return found.text.replace("\r", "") if found is not None else ""
+    return node.inner(tag).text.replace("\r", "")
 
 
 def _read_urls(node: Node, tag: str, notes: list[Lenience]) -> tuple[str, ...]:
-    return tuple(FieldReader({tag: url.text}, tag, notes).text(tag) for url in list(node.all(tag)))[:MAX_URLS]
+    return tuple(url.scalar(notes) for url in node.all(tag))[:MAX_URLS]
 
 
 @lru_cache(maxsize=64)  # all outputs go to the same address
@@ -329,9 +328,9 @@ def read_output(node: Node, notes: list[Lenience]) -> OutputFileInfo:
     )
 
 
-def read_file_refs(node: Node | None, notes: list[Lenience]) -> tuple[FileRef, ...]:
+def read_file_refs(node: Node, notes: list[Lenience]) -> tuple[FileRef, ...]:
     """Read the ``<file_ref>`` elements in an element."""
-    return tuple(FILE_REF.read(ref.reader(notes)) for ref in node.all("file_ref")) if node else ()
+    return tuple(FILE_REF.read(ref.reader(notes)) for ref in node.all("file_ref"))
 
 
 def read_app(node: Node, notes: list[Lenience]) -> AppBlock:
@@ -341,8 +340,7 @@ def read_app(node: Node, notes: list[Lenience]) -> AppBlock:
 
 def read_app_version(node: Node, notes: list[Lenience]) -> AppVersionBlock:
     """Read an ``<app_version>``."""
-    coproc = node.find("coproc")
-    gpu = coproc.reader(notes) if coproc else FieldReader({}, "coproc", notes)
+    gpu = node.inner("coproc").reader(notes)
     return VERSION.read(
         node.reader(notes),
         file_refs=read_file_refs(node, notes),

@@ -317,6 +317,7 @@ def parse_scheduler_reply(body: bytes) -> ReadReply:
     top = root.reader(notes)
     jobs = [read_result(node, notes) for node in _bounded(root, "result")]
     infos = _bounded(root, "file_info")
+    links = root.inner("gui_urls").all("gui_url")
     reply = _REPLY.read(
         top,
         messages=tuple(_message(node, notes) for node in root.all("message")),
@@ -338,14 +339,13 @@ def parse_scheduler_reply(body: bytes) -> ReadReply:
         trickle_downs=tuple(_trickle_down(node, notes) for node in _bounded(root, "trickle_down")),
         delete_files=tuple(read_file_name(node.text) for node in root.all("delete_file_info")),
         file_challenge=_file_challenge(root, notes),
-        no_cpu_apps=_flag(root, "no_cpu_apps") if root.has("no_cpu_apps") else None,
-        no_rsc_apps=tuple(_scalar(node, notes) for node in root.all("no_rsc_apps"))[:MAX_URLS],
+        no_cpu_apps=root.is_set("no_cpu_apps") if root.has("no_cpu_apps") else None,
+        no_rsc_apps=tuple(node.scalar(notes) for node in root.all("no_rsc_apps"))[:MAX_URLS],
         rss_feeds=read_feeds(root, notes),
-        gui_urls=_gui_urls(root, notes),
-        project_files=read_file_refs(root.find("project_files"), notes),
+        gui_urls=tuple(GUI_URL.read(node.reader(notes)) for node in links)[:MAX_URLS],
+        project_files=read_file_refs(root.inner("project_files"), notes),
     )
-    trickle_urls = root.find("trickle_up_urls")
-    urls = tuple(_scalar(node, notes) for node in trickle_urls.all("url")) if trickle_urls else ()
+    urls = tuple(node.scalar(notes) for node in root.inner("trickle_up_urls").all("url"))
     return ReadReply(reply, urls[:MAX_URLS], tuple(notes), top.unsaid(_ABOUT_PEOPLE))
 
 
@@ -354,15 +354,6 @@ def _bounded(root: Node, tag: str) -> list[Node]:
     if len(found) > MAX_JOBS:
         raise RemoteProtocolError(f"the reply holds {len(found)} <{tag}>; at most {MAX_JOBS} are read")
     return found
-
-
-def _flag(node: Node, tag: str) -> bool:
-    found = node.find(tag)
-    return found is not None and (found.attributes == "/" or found.text not in ("", "0"))
-
-
-def _scalar(node: Node, notes: list[Lenience], limit: int = 1024) -> str:
-    return FieldReader({node.tag: node.text}, node.tag, notes).text(node.tag, limit)
 
 
 def _names(root: Node, tag: str, notes: list[Lenience]) -> tuple[str, ...]:
@@ -388,7 +379,7 @@ def _message(node: Node, notes: list[Lenience]) -> Message:
     for each in MessagePriority:
         if f'"{each}"' in node.attributes:
             priority = each
-    return Message(text=" ".join(_scalar(node, notes, 8192).split()), priority=priority)
+    return Message(text=" ".join(node.scalar(notes, 8192).split()), priority=priority)
 
 
 def _user(top: FieldReader) -> UserBlock | None:
@@ -417,25 +408,18 @@ def _file_challenge(root: Node, notes: list[Lenience]) -> FileChallenge | None:
 
 def _trickle_down(node: Node, notes: list[Lenience]) -> TrickleDown:
     reader = node.reader(notes)
-    text = node.find("text")
     return TrickleDown(
         result_name=reader.name("result_name"),
         time=reader.integer("time", high=int(MAX_TIME)),
-        text=decode(text.raw, "trickle_down", notes).strip("\r\n") if text else "",
+        text=decode(node.inner("text").raw, "trickle_down", notes).strip("\r\n"),
     )
 
 
 def read_feeds(root: Node, notes: list[Lenience]) -> tuple[RssFeed, ...]:
     """Read ``<rss_feeds>``."""
-    found = root.find("rss_feeds")
-    return tuple(_FEED.read(node.reader(notes)) for node in found.all("rss_feed"))[:MAX_URLS] if found else ()
-
-
-def _gui_urls(root: Node, notes: list[Lenience]) -> tuple[GuiUrl, ...]:
-    found = root.find("gui_urls")
-    return (
-        tuple(GUI_URL.read(node.reader(notes)) for node in found.all("gui_url"))[:MAX_URLS] if found else ()
-    )
+    return tuple(_FEED.read(node.reader(notes)) for node in root.inner("rss_feeds").all("rss_feed"))[
+        :MAX_URLS
+    ]
 
 
 # -- writing --------------------------------------------------------------------------------------------

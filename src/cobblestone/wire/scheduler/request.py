@@ -13,6 +13,7 @@ from cobblestone.domain.values import changed, value
 from cobblestone.wire.project.preferences import GlobalPreferences, read_global_preferences
 from cobblestone.wire.scheduler.host import (
     ALWAYS_SENT,
+    COPROC_TYPES,
     MAX_COUNT,
     MAX_ID,
     MAX_TIME,
@@ -44,7 +45,7 @@ from cobblestone.wire.scheduler.report import (
     write_sticky_file,
     write_trickle,
 )
-from cobblestone.wire.scheduler.request_layout import COPROC_TYPES, RequestParts, take_apart
+from cobblestone.wire.scheduler.request_layout import RequestParts, take_apart
 from cobblestone.wire.text.reader import (
     MAX_NAME,
     MAX_REQUEST_BYTES,

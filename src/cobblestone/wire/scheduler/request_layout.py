@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.wire.scheduler.host import COPROC_TYPES
 from cobblestone.wire.text.reader import (
     MAX_BLOCK_CHARS,
     Element,
@@ -37,15 +38,6 @@ MAX_APP_VERSIONS = 1000
 MAX_OTHER_RESULTS = 5000
 MAX_PLATFORMS = 32
 MAX_COPROCS = 64
-
-COPROC_TYPES = {
-    "coproc_cuda": "NVIDIA",
-    "coproc_ati": "ATI",
-    "coproc_intel_gpu": "intel_gpu",
-    "coproc_apple_gpu": "apple_gpu",
-    "coproc": "",
-}
-"""Element names and the type that each stands for; the last one names its type itself."""
 
 FREE_TEXTS = ("working_global_preferences", "global_preferences", "client_opaque")
 _IGNORED = ("daily_xfer_history", "time_stats_log", "job_log", "user_keywords")

@@ -325,17 +325,7 @@ class FieldReader:
 
     def integer(self, name: str, default: int = 0, low: int = 0, high: int = 2**31 - 1) -> int:
         """Return a whole number within the bounds, else the default; a fraction is truncated, as in C."""
-        value = self.fields.get(name)
-        if value is None:
-            return default
-        try:
-            number = float(value)
-            if low <= number <= high:
-                return int(number)
-        except ValueError:
-            pass
-        note(self.notes, LenienceKind.BAD_NUMBER, f"{self.where}/{name}", value)
-        return default
+        return int(self.number(name, default, low, high))
 
     def flag(self, name: str) -> bool:
         """Return True for a number other than 0; absence and the empty text are false."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.wire.text.reader import WHITE_SPACE, FieldReader, Fields, Lenience
+from cobblestone.wire.text.reader import MAX_TEXT, WHITE_SPACE, FieldReader, Fields, Lenience
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_TAGS = 2_000_000
@@ -70,9 +70,22 @@ class Node:
         """Return the last child of that name: as in BOINC's parser, the last of several wins."""
         return next((child for child in reversed(self.children) if child.tag == tag), None)
 
+    def inner(self, tag: str) -> Node:
+        """Return the same as `find`, or an empty element."""
+        return self.find(tag) or Node("", tag, 0, 0)
+
     def has(self, tag: str) -> bool:
         """Return whether there is a child of that name."""
         return any(child.tag == tag for child in self.children)
+
+    def is_set(self, tag: str) -> bool:
+        """Return whether there is a child of that name that is a flag or has any content but ``0``."""
+        child = self.inner(tag)
+        return child.attributes == "/" or child.text not in ("", "0")
+
+    def scalar(self, notes: list[Lenience], limit: int = MAX_TEXT) -> str:
+        """Return the content as a text on one line, at most ``limit`` characters long."""
+        return FieldReader({self.tag: self.text}, self.tag, notes).text(self.tag, limit)
 
     def fields(self) -> Fields:
         """Return the children without child elements; an empty element counts as a flag that is set."""

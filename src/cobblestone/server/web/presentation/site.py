@@ -56,7 +56,6 @@ _NOT_FOR_ROBOTS = (
     "show_host_detail.php",
     "workunit.php",
 )
-_OWN_PAGE = re.compile(r"[a-z_]{1,40}\.php(\?[A-Za-z0-9_=&%+-]{0,200})?|compute")
 
 
 def private() -> PageError:
@@ -68,13 +67,10 @@ def private() -> PageError:
     )
 
 
-def own_page(page: str, *, otherwise: str) -> str:
-    """Return a page of this project to continue to; for anything else ``otherwise``."""
-    return page if _OWN_PAGE.fullmatch(page) else otherwise
-
-
 class ProjectSite(pages.Site[User, "ProjectVisit"]):
     """Renders pages of one project."""
+
+    own_addresses = re.compile(r"[a-z_]{1,40}\.php(\?[A-Za-z0-9_=&%+-]{0,200})?|compute")
 
     max_page = MAX_PAGE
 

@@ -1,0 +1,58 @@
+"""Every bound of a setting holds: its own, and that of its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import annotated_types
+import pytest
+from pydantic import ValidationError
+
+from cobblestone.account_manager.core.folder import ManagerSettings
+from cobblestone.ops.settings import FileSettings, Section, Settings
+from cobblestone.statistics.folder import StatisticsSettings
+
+ONE_MORE = 1 + 1e-9
+
+
+def sections(kind: type[FileSettings]) -> Iterator[type[Section]]:
+    for field in kind.model_fields.values():
+        candidates = [field.annotation, *get_args(field.annotation)]
+        yield from (each for each in candidates if isinstance(each, type) and issubclass(each, Section))
+
+
+def just_outside(section: type[Section]) -> Iterator[tuple[str, float]]:
+    """Yield names of numbers, and values that are slightly too small or too large for them."""
+    for name, field in section.model_fields.items():
+        if field.annotation not in (int, float):
+            continue
+        step = 1 if field.annotation is int else 1e-6
+        for bound in field.metadata:
+            if isinstance(bound, annotated_types.Ge):
+                yield name, float(str(bound.ge)) - step
+            elif isinstance(bound, annotated_types.Gt):
+                yield name, float(str(bound.gt))
+            elif isinstance(bound, annotated_types.Le):
+                yield name, (float(str(bound.le)) + step) * ONE_MORE
+            elif isinstance(bound, annotated_types.Lt):
+                yield name, float(str(bound.lt))
+        yield name, -1
+        yield name, 2e18
+        yield name, float("nan")
+
+
+@pytest.mark.parametrize("kind", [Settings, ManagerSettings, StatisticsSettings])
+def test_a_value_outside_of_a_bound_is_refused(kind: type[FileSettings]):
+    taken: list[tuple[str, str, Any]] = []
+    for section in sections(kind):
+        for name, value in just_outside(section):
+            whole = section.model_fields[name].annotation is int and value == value
+            given = {name: int(value) if whole else value}
+            try:
+                section.model_validate(given)
+            except ValidationError as error:
+                assert {each["loc"][0] for each in error.errors()} >= {name}
+            else:
+                taken.append((section.__name__, *given.items()))
+    assert taken == []
