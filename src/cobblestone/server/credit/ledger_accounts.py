@@ -102,9 +102,8 @@ class LedgerAccounts:
 
     def settle(self, view: WorkunitView) -> None:
         """Settle what computers did not finish of a job with an answer, and end an audit that failed."""
-        self._refused(
-            view, [_report(each) for each in view.results if each.validate_state is ValidateState.VALID]
-        )
+        valid = [result for result in view.results if result.validate_state is ValidateState.VALID]
+        self._refused(view, tuple(map(_report, valid)))
         if audit_failed(view):
             self.audited(view, right=True)
 

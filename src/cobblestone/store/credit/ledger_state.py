@@ -19,7 +19,6 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.decode
 _KINDS: Mapping[str, type[records.Event]] = {kind.__name__: kind for kind in get_args(records.Event)}
 
 
@@ -64,11 +63,11 @@ def read_book(
     query = "SELECT host_id, app_version_id, usage, state FROM ledger_record WHERE app_id = ?"
     for host_id, version_id, usage, state in _of_hosts(db, query, app_id, host_ids, also=[0]):
         if host_id:
-            book.hosts[host_id, version_id, usage] = _decode(state, type=records.HostRecord)
+            book.hosts[host_id, version_id, usage] = msgspec.json.decode(state, type=records.HostRecord)
         elif version_id:
-            book.versions[version_id, usage] = _decode(state, type=records.VersionRecord)
+            book.versions[version_id, usage] = msgspec.json.decode(state, type=records.VersionRecord)
         else:
-            book.app = _decode(state, type=records.AppRecord)
+            book.app = msgspec.json.decode(state, type=records.AppRecord)
     return book
 
 
@@ -121,7 +120,7 @@ def events(
     sql = "SELECT seq, kind, facts FROM ledger_event WHERE app_id = ? AND seq > ? ORDER BY seq LIMIT ?"
     while rows := db.query(sql, (app_id, after, page)):
         for seq, kind, text in rows:
-            yield seq, _decode(text, type=_KINDS[kind])
+            yield seq, msgspec.json.decode(text, type=_KINDS[kind])
         after = rows[-1][0]
 
 
