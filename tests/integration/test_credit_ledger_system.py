@@ -126,6 +126,8 @@ def test_credit_of_a_computer_that_is_believed_is_provisional_until_it_passes_a_
     one_job(world, app, alice, bob)
     assert [line.kind for line in lines(world, name)] == ["escrow", "release"]
     assert world.query("SELECT * FROM escrow") == []
+    explained = ApiClient(world).get(f"/credit/results/{name}")["entries"]
+    assert [entry["provisional"] for entry in explained] == [False, False]
     agrees(world)
 
 

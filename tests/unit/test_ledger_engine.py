@@ -196,6 +196,7 @@ def test_the_account_of_a_computer_is_told_in_words() -> None:
         trusted=100.0, jobs=120, escrow=7.0, escrow_count=7, bank=0.5, debt=-2.0, stake=1.0, refused=3
     )
     said = " ".join(each.text() for each in words.account(host, RULES))
+    assert "-0.0" not in " ".join(each.text() for each in words.account(HostRecord(), RULES))
     for part in (
         "120 valid jobs",
         "probability 0.1",
