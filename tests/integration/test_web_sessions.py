@@ -13,7 +13,7 @@ from tests.helpers.volunteers import PASSWORD, email
 from cobblestone.domain.values import UserId
 from cobblestone.server.daemons.housekeeping import AccountKeeper
 from cobblestone.service.pages.sessions import MAX_AGE_SECONDS
-from cobblestone.store.people import users
+from cobblestone.store.people import account_changes
 
 NEW = {"user_name": "Eve", "email_addr": "Eve@Example.org", "passwd": "long enough"}
 
@@ -174,11 +174,7 @@ def test_a_session_ends_after_a_month(world: World) -> None:
 def test_a_new_password_ends_all_sessions(world: World) -> None:
     world.user("ada")
     visitor = Visitor(world).log_in("ada")
-    world.write(
-        lambda tx: users.set_password(
-            tx, UserId(1), passwd_hash="x", authenticator="f" * 32, weak_authenticator="1_f"
-        )
-    )
+    world.write(lambda tx: account_changes.set_password(tx, UserId(1), "x"))
     assert visitor.get("/home.php").status_code == 303
 
 

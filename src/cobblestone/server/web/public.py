@@ -173,7 +173,7 @@ class PublicPages(Pages[ProjectSite]):
         if news_id is None:
             items = await visit.read(lambda db: users.list_news(db, limit=50))
             return visit.show("news.html", items=items, one=False)
-        item = await visit.read(lambda db: page_queries.news_item(db, news_id))
+        item = await visit.read(lambda db: users.find_news(db, news_id))
         if item is None:
             raise not_found(_("news item of this number"))
         return visit.show("news.html", items=[item], one=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -46,17 +46,16 @@ _SHARED = 2048
 decode_outputs = lru_cache(_SHARED)(msgspec.json.Decoder(tuple[OutputSpec, ...]).decode)
 LIMITS = RowMapper(JobLimits, shared=_SHARED)
 RESULTS = RowMapper(Result)
-WORKUNITS = RowMapper(
-    Workunit,
-    {
-        "output_specs": Column(decode=decode_outputs),
-        "limits": LIMITS,
-        "rules": RowMapper(ReplicationRules, shared=_SHARED),
-        "target": RowMapper(
-            Recipients, {f"{who}_id": f"target_{who}_id" for who in ("host", "user", "team")}, shared=_SHARED
-        ),
-    },
-)
+JOB_PARTS: Mapping[str, Column | RowMapper[Any]] = {
+    "output_specs": Column(decode=decode_outputs),
+    "limits": LIMITS,
+    "rules": RowMapper(ReplicationRules, shared=_SHARED),
+    "target": RowMapper(
+        Recipients, {f"{who}_id": f"target_{who}_id" for who in ("host", "user", "team")}, shared=_SHARED
+    ),
+}
+"""How the parts that all jobs of a batch may share are read from workunits."""
+WORKUNITS = RowMapper(Workunit, JOB_PARTS)
 
 
 def workunits(db: Database, ids: Sequence[int]) -> dict[WorkunitId, Workunit]:
