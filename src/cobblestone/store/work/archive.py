@@ -28,12 +28,13 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.work import BatchState, FileDeleteState
 from cobblestone.ops.files import sync_file, sync_folder
 from cobblestone.policy.lifecycle.deadlines import why_not_purge
+from cobblestone.store.catalog.file_storage import FileStorage
 from cobblestone.store.engine.database import Database, Store, Transaction
 from cobblestone.store.work import lifecycle
 from cobblestone.store.work.steps import TO_ARCHIVE, matching
@@ -45,28 +46,6 @@ Tables = Mapping[str, Rows]
 _NAME = re.compile(r"(\d{12})-(\d{4})-([0-9a-f]{32})\.jsonl\.gz")
 
 
-class PartStorage(Protocol):
-    """The interface to the storage; see `cobblestone.server.core.storage.FileStorage`."""
-
-    in_bucket: bool
-
-    def keep_now(self, place: Path, source: Path) -> None:
-        """Store ``source`` as the file of a place."""
-        ...
-
-    def bring_now(self, place: Path, *, nbytes: int, md5: str) -> None:
-        """Make a stored file available at its place."""
-        ...
-
-    def remove(self, places: Iterable[Path]) -> None:
-        """Delete these files."""
-        ...
-
-    def listed(self, folder: Path) -> Mapping[str, int]:
-        """Return names and sizes of the files stored in a folder."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class ArchiveParts:
     """The parts in a folder.  Not for the event loop.
@@ -76,7 +55,7 @@ class ArchiveParts:
     """
 
     folder: Path
-    storage: PartStorage
+    storage: FileStorage
 
     def names(self) -> dict[str, int]:
         """Return all parts with their sizes; of a rewritten one, the latest comes last."""
