@@ -174,6 +174,10 @@ TABLES = ("workunit", "result", "result_text")
 _KEYS = {"workunit": "id", "result": "workunit_id", "result_text": "result_id"}
 
 
+def _opened(path: Path) -> closing[sqlite3.Connection]:
+    return closing(sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS))
+
+
 def purge(store: Store, archive: Archive, *, now: float, min_age: float, limit: int) -> int:
     """Move finished workunits into the archive; return how many.  Not for the event loop."""
     ids = store.read(lambda db: _ready(db, now=now, min_age=min_age, limit=limit))
@@ -255,7 +259,7 @@ def move_into_parts(old: Path, archive: Archive) -> None:
     """
     if archive.parts is None or not old.exists():
         return
-    with closing(sqlite3.connect(old, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
+    with _opened(old) as connection:
         after = 0
         while ids := [
             row[0]
@@ -288,14 +292,14 @@ def _selected(connection: sqlite3.Connection, what: str, first: int, last: int) 
 def _known_parts(path: Path) -> set[str]:
     if not path.exists():
         return set()
-    with closing(sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
+    with _opened(path) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'part'").fetchone():
             return set()
         return {row[0] for row in connection.execute("SELECT name FROM part")}
 
 
 def _forget_parts(path: Path, names: Iterable[str]) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
+    with _opened(path) as connection:
         connection.executemany("DELETE FROM part_user WHERE part = ?", [(name,) for name in names])
         connection.executemany("DELETE FROM part WHERE name = ?", [(name,) for name in names])
 
@@ -313,8 +317,7 @@ def _note_part(connection: sqlite3.Connection, part: str, tables: Tables) -> Non
 
 
 def _append(path: Path, tables: Tables, *, part: str = "") -> None:
-    connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
-    try:
+    with _opened(path) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("BEGIN IMMEDIATE")
@@ -335,8 +338,6 @@ def _append(path: Path, tables: Tables, *, part: str = "") -> None:
         if part:
             _note_part(connection, part, tables)
         connection.execute("COMMIT")
-    finally:
-        connection.close()
 
 
 def _remove(tx: Transaction, ids: Sequence[int]) -> int:
@@ -363,16 +364,13 @@ def forget_words(archive: Archive, user_id: int) -> None:
     path = archive.path
     if not path.exists():
         return
-    connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
-    try:
+    with _opened(path) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'result_text'").fetchone():
             return  # the process that made the file was killed before its first commit
         connection.execute(
             "UPDATE result_text SET stderr = NULL, report = '{}' WHERE result_id IN (SELECT id FROM result WHERE user_id = ?)",
             (user_id,),
         )
-    finally:
-        connection.close()
 
 
 def _forget_in_parts(archive: Archive, parts: ArchiveParts, user_id: int) -> None:
@@ -380,7 +378,7 @@ def _forget_in_parts(archive: Archive, parts: ArchiveParts, user_id: int) -> Non
     follow(archive)
     if not archive.path.exists():
         return
-    with closing(sqlite3.connect(archive.path, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
+    with _opened(archive.path) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'part_user'").fetchone():
             return
         names = [
