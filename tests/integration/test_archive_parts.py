@@ -18,6 +18,7 @@ from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import World
 
 from cobblestone.domain.errors import StoreError
+from cobblestone.server.daemons.file_deleter import purge
 from cobblestone.server.operation.export_files import export_archive
 from cobblestone.store.catalog.file_storage import FileStorage
 from cobblestone.store.work import archive
@@ -54,7 +55,7 @@ def world(
         found.settle()
         found.now += 100
         found.settle()
-        assert found.run(found.purger.step()) == 1
+        assert found.run(purge(found.ctx)) == 1
     yield found
     found.close()
     postgres.release(address)
