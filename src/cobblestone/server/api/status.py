@@ -74,10 +74,9 @@ async def get_status(call: Call) -> schema.ProjectStatus:
             for process in processes
         ],
         warnings=[
-            schema.ProjectWarning(
-                code=warning.code,
-                text=warning.text,
-                severe=warning.severe,
+            form_of(
+                schema.ProjectWarning,
+                warning,
                 since=ctx.health.warnings[warning.code].since
                 if warning.code in ctx.health.warnings
                 else call.now,
