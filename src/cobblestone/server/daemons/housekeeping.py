@@ -13,6 +13,7 @@ from functools import partial
 import structlog
 
 from cobblestone.domain.errors import StoreError
+from cobblestone.domain.values import form_of
 from cobblestone.policy.credit.history import (
     KEEP_DELETIONS,
     Badge,
@@ -74,10 +75,7 @@ class BadgeKeeper:
 
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
-        section = ctx.settings.badges
-        self._rules = BadgeRules(
-            total=section.total, recent=section.recent, rank_percent=section.rank_percent
-        )
+        self._rules = form_of(BadgeRules, ctx.settings.badges)
         self._waiting: list[averages.Owner] = []
         self._after = 0
         self._ids: dict[Badge, int] = {}
