@@ -1,8 +1,8 @@
-"""Pins the requirements: ``requirements/core.txt``, ``lab.txt`` and ``dev.txt``, with hashes and without the address of an index.
+"""Pins the requirements: a list with hashes for each of ``requirements/*.txt``, without the address of an index.
 
 Run by ``make lock``; options go to ``uv pip compile``, such as ``--upgrade``.  The pins serve every Python from 3.11 on and every
 system.  ``requirements/metadata.json`` keeps what each pinned package says that it needs, so that a test can prove each list
-closed without a network: `setup.sh` installs a list as it is and looks for nothing else.
+closed without a network: `setup.sh` and the container's image install a list as it is and look for nothing else.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ OLDEST_PYTHON = "3.11"
 LISTS = {
     "dev": ("client", "docs", "lab", "postgres", "s3", "sweep", "tui", "wasm"),
     "core": ("client",),
+    "image": ("postgres", "s3"),
     "lab": ("client", "lab"),
 }
 #: Dependency groups of a list: an editable installation needs `build`.
-GROUPS = {"dev": ("build", "dev"), "core": ("build",), "lab": ("build",)}
+GROUPS = {"dev": ("build", "dev"), "core": ("build",), "image": ("build",), "lab": ("build",)}
 
 PIN = re.compile(
     r"^(?P<pin>(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ ;\\]+))(?: ; (?P<marker>[^\\]+?))?"
@@ -48,7 +49,7 @@ ELSEWHERE = (("3.14", "manylinux_2_28_x86_64"), ("3.11", "manylinux_2_28_x86_64"
 
 
 def main() -> None:
-    """Write the three lists and the metadata, and say what a list lacks."""
+    """Write the lists and the metadata, and say what a list lacks."""
     with tempfile.TemporaryDirectory() as temporary:
         constraints = Path(temporary, "constraints.txt")
         constraints.touch()
