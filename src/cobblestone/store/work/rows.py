@@ -60,8 +60,7 @@ WORKUNITS = RowMapper(Workunit, JOB_PARTS)
 
 def workunits(db: Database, ids: Sequence[int]) -> dict[WorkunitId, Workunit]:
     """Return workunits by id; missing ones are left out."""
-    rows = db.query_in(f"SELECT {WORKUNITS.columns} FROM workunit WHERE id IN (??)", ids)
-    return {found.id: found for found in map(WORKUNITS.load, rows)}
+    return {found.id: found for found in db.load_in(WORKUNITS, "workunit WHERE id IN (??)", ids)}
 
 
 def workunit_by_name(db: Database, name: str) -> Workunit | None:
@@ -72,18 +71,14 @@ def workunit_by_name(db: Database, name: str) -> Workunit | None:
 def results_of_workunits(db: Database, ids: Sequence[int]) -> dict[WorkunitId, list[Result]]:
     """Return all results of several workunits, each list in the order of ids."""
     found: dict[WorkunitId, list[Result]] = {WorkunitId(id_): [] for id_ in ids}
-    rows = db.query_in(
-        f"SELECT {RESULTS.columns} FROM result WHERE workunit_id IN (??) ORDER BY id", list(found)
-    )
-    for result in map(RESULTS.load, rows):
+    for result in db.load_in(RESULTS, "result WHERE workunit_id IN (??) ORDER BY id", list(found)):
         found[result.workunit_id].append(result)
     return found
 
 
 def results_by_name(db: Database, names: Sequence[str]) -> dict[str, Result]:
     """Return results by name; missing ones are left out."""
-    rows = db.query_in(f"SELECT {RESULTS.columns} FROM result WHERE name IN (??)", names)
-    return {found.name: found for found in map(RESULTS.load, rows)}
+    return {found.name: found for found in db.load_in(RESULTS, "result WHERE name IN (??)", names)}
 
 
 def result_by_id(db: Database, result_id: int) -> Result | None:
