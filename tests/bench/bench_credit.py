@@ -15,8 +15,9 @@ from tests.helpers.credit_builders import NOW, WORKUNIT, claiming, host, statist
 from cobblestone.credit_lab.bench.tasks import play
 from cobblestone.credit_lab.bench.worlds import find_world
 from cobblestone.credit_lab.systems.find import find_contender
+from cobblestone.domain.hosts import HostVersionStatistics
 from cobblestone.domain.statistics import CreditStatement
-from cobblestone.policy.credit.claims import HostVersionStatistics, VersionStatistics
+from cobblestone.policy.credit.claims import VersionStatistics
 from cobblestone.policy.credit.host_records import host_version_after, version_after
 from cobblestone.policy.credit.rac import credited
 from cobblestone.policy.credit.registry import credit_system

@@ -282,7 +282,7 @@ async def test_exit_without_finish_file_is_a_restart_and_a_temporary_exit_a_paus
     ("program", "status", "words"),
     [
         ("sys.exit(7)", 7, "process exited with code 7 (0x7, -249)"),
-        ("sys.exit(195)", 195, "a program started by the job failed"),
+        ("sys.exit(195)", 195, "A program that the task started failed"),
         ("finish()", -161, "without its output file out"),
         ('open(resolve("out"), "w").write("x" * 1000001); finish()', -131, "the project allows 1000000"),
     ],

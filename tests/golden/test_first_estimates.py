@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from cobblestone.domain.hosts import HostAppVersion
+from cobblestone.domain.hosts import HostAppVersion, HostVersionStatistics
 from cobblestone.domain.statistics import HOST_VERSION_RULE, RunningAverage
 from cobblestone.domain.values import AppVersionId, HostId
 from cobblestone.policy.dispatch.catalogue import HOST_SAMPLES, job_seconds, projected_flops
@@ -46,7 +46,7 @@ def read_log(path: Path) -> dict[str, list[Logged]]:
 def estimated(known: RunningAverage, operations: float) -> float:
     """Seconds that the server expects of a job on a host with these results."""
     record = HostAppVersion(
-        host_id=HostId(1), app_version_id=AppVersionId(1), et_n=known.n, et_avg=known.mean
+        host_id=HostId(1), app_version_id=AppVersionId(1), statistics=HostVersionStatistics(elapsed=known)
     )
     flops = projected_flops(
         cpu_flops=1e9, avg_ncpus=1.0, ngpus=0.0, estimate=1e9, peak_flops=1e9, record=record

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from cobblestone.domain.hosts import HostVersionStatistics
 from cobblestone.domain.statistics import RunningAverage
 from cobblestone.domain.values import AppVersionId, HostId, ResultId
 from cobblestone.policy.credit.claims import (
     AppStatistics,
     ClaimInput,
-    HostVersionStatistics,
     Statistics,
     VersionStatistics,
     WorkunitFacts,

@@ -8,7 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from cobblestone.domain.apps import App, AppFile, AppVersion, PlanClass
-from cobblestone.domain.hosts import CPU, Coprocessor, Host, HostAppVersion, HostDescription
+from cobblestone.domain.hosts import (
+    CPU,
+    Coprocessor,
+    Host,
+    HostAppVersion,
+    HostDescription,
+    HostVersionStatistics,
+)
+from cobblestone.domain.statistics import RunningAverage
 from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.domain.work import JobLimits
 from cobblestone.policy.dispatch.catalogue import Candidate, Catalogue, DispatchDecision
@@ -121,8 +129,16 @@ def candidates(count: int, **changes: Any) -> list[Candidate]:
     return [candidate(number, **changes) for number in range(1, count + 1)]
 
 
-def record(version_number: int = 1, host_number: int = 1, **changes: Any) -> HostAppVersion:
-    return HostAppVersion(host_id=HostId(host_number), app_version_id=AppVersionId(version_number), **changes)
+def record(
+    version_number: int = 1, host_number: int = 1, *, et_n: int = 0, et_avg: float = 0.0, **changes: Any
+) -> HostAppVersion:
+    known = {name: changes.pop(name) for name in ("consecutive_valid", "error_rate") if name in changes}
+    return HostAppVersion(
+        host_id=HostId(host_number),
+        app_version_id=AppVersionId(version_number),
+        statistics=HostVersionStatistics(elapsed=RunningAverage(et_n, et_avg), **known),
+        **changes,
+    )
 
 
 def records(*members: HostAppVersion) -> Mapping[AppVersionId, HostAppVersion]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.hosts import HostVersionStatistics
 from cobblestone.domain.statistics import CreditStatement
 from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId, float_sum
 from cobblestone.policy.credit.book import (
@@ -33,7 +34,6 @@ from cobblestone.policy.credit.claims import (
     ClaimInput,
     ClaimMode,
     CreditUnit,
-    HostVersionStatistics,
     PlatformKind,
     VersionStatistics,
     WorkunitFacts,

@@ -391,6 +391,32 @@ def test_native_versions_are_added(cli: Cli, sky: Path):
     assert "would match 0 of 0 hosts" in cli("app plan-classes -p sky").out
 
 
+def test_an_app_for_gpus_has_a_version_for_each_maker_and_says_which_computers_have_one(cli: Cli):
+    cli("project create sky")
+    Path("gaps.py").write_text("import sys\n")
+    cli("app create gaps -p sky --python gaps.py --gpu any --gpu-memory 1.5GB --gpu-share 0.5")
+    listed = cli("app version list gaps -p sky --json").out
+    for maker in ("nvidia", "amd", "intel"):
+        assert f'"plan_class": "gpu-{maker}-1500mb-50pct"' in listed
+    assert "gpu-amd-1500mb-50pct ATI would" in " ".join(cli("app plan-classes -p sky").out.split())
+    cli("app update gaps -p sky --files gaps.py --gpu nvidia")
+    assert '"plan_class": "gpu-nvidia"' in cli("app version list gaps -p sky --json").out
+    for options, status, wrong in (
+        ("--gpu voodoo", 1, "There is no GPU 'voodoo'. Known: nvidia, amd, intel, any."),
+        ("--gpu amd --gpu-share 0", 1, "0.01 to 1"),
+        ("--gpu amd --gpu-share nan", 1, "0.01 to 1"),
+        ("--gpu amd --gpu-memory 20TB", 1, "below 10 TB"),
+        ("--gpu amd --gpu-memory much", 1, "a size such as"),
+        ("--gpu-share 0.5", 2, "need --gpu"),
+        ("--gpu amd --plan-class avx", 2, "--plan-class"),
+        ("--gpu amd --portable", 2, "WebAssembly"),
+        ("--gpu amd --bundle packages.txt --browser", 2, "browsers"),
+    ):
+        refused = cli(f"app create other -p sky --python gaps.py {options}", status=status)
+        assert wrong in " ".join(refused.err.replace("│", " ").split()), options
+    assert cli("app list -p sky -q").out == "gaps\n"
+
+
 def test_the_runtime_is_printed_as_it_is_sent(capfdbinary):
     from cobblestone.launcher import launcher_bytes
 

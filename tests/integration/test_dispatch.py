@@ -12,13 +12,14 @@ from tests.helpers.preference_texts import preferences_text
 from tests.helpers.project_world import SimHost, World, failed
 from tests.helpers.stated_bounds import wasted_at_most
 
-from cobblestone.domain.apps import App, AppDispatch
+from cobblestone.domain.apps import App, AppDispatch, gpu_class_names
 from cobblestone.domain.people import ProjectPreferences, Scope
 from cobblestone.domain.values import HostId, TeamId, UserId
 from cobblestone.domain.work import HomogeneousRedundancy, InputFile, JobLimits, Recipients, ReplicationRules
 from cobblestone.server.operation.explain import explain_host, explain_result, explain_workunit
 from cobblestone.store.catalog import apps
 from cobblestone.store.people import account_changes, credentials, users
+from cobblestone.wire.scheduler.host import CoprocRequest
 from cobblestone.wire.scheduler.report import StickyFile
 from cobblestone.wire.scheduler.request import InProgressResult
 
@@ -156,6 +157,33 @@ def test_results_of_a_job_use_one_version_also_when_it_was_superseded(world: Wor
     second.rpc(ask=1)
     assert world.query("SELECT DISTINCT app_version_id FROM result") == [(1,)]
     assert second.reply.path("app_version").get("version_num") == "100"
+
+
+def test_built_in_plan_classes_bring_the_version_for_the_card_that_a_computer_has(world: World):
+    app = world.add_app(rules=PATIENT)
+    world.add_jobs(app, n=8)
+    [plain] = world.write(lambda tx: apps.list_versions(tx, app.id))
+    for name in gpu_class_names("any", memory_bytes=4e9, share=0.5):
+        version = replace(plain, plan_class=name)
+        world.write(lambda tx, version=version: apps.add_version(tx, version, now=world.now))
+    world.write(lambda tx: apps.set_version_deprecated(tx, plain.id, True))
+    world.ctx.offers.invalidate()
+
+    def sent(kind: str, ram: float) -> tuple[list[str], list[str]]:
+        host = world.host(world.user(f"{kind.lower()}{ram:.0f}"))
+        card = CoprocRequest(
+            type=kind, name="Card", count=1, peak_flops=9e12, ram=ram, req_secs=100.0, req_instances=1.0
+        )
+        host.request = replace(host.request, coprocs=(card,))
+        host.rpc(ask=0)
+        return [each.get("plan_class") for each in host.reply.all("app_version")], host.new_results()
+
+    classes, results = sent("ATI", 8e9)
+    assert classes == ["gpu-amd-4000mb-50pct"]
+    assert results
+    assert sent("NVIDIA", 8e9)[0] == ["gpu-nvidia-4000mb-50pct"]
+    assert sent("NVIDIA", 3e9) == ([], [])
+    assert sent("apple_gpu", 8e9) == ([], [])
 
 
 def test_versions_below_the_minimum_are_not_sent(world: World):

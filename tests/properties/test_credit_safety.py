@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobblestone.domain.hosts import HostAppVersion
+from cobblestone.domain.hosts import HostAppVersion, HostVersionStatistics
 from cobblestone.domain.values import AppVersionId, HostId, ResultId, UserId
 from cobblestone.policy.credit.book import (
     FIRST_WINDOW,
@@ -16,8 +16,8 @@ from cobblestone.policy.credit.book import (
     TrickleRules,
     owner_allowance,
 )
-from cobblestone.policy.credit.claims import DEPLOYED, HostVersionStatistics
-from cobblestone.policy.credit.host_records import after_failure, after_invalid, after_valid, with_statistics
+from cobblestone.policy.credit.claims import DEPLOYED
+from cobblestone.policy.credit.host_records import after_failure, after_invalid, after_valid
 from cobblestone.policy.dispatch.catalogue import MANY_PEOPLE, SpeedPopulation
 from cobblestone.policy.dispatch.limits import failed_lately
 
@@ -34,7 +34,7 @@ def after(history: str) -> HostAppVersion:
             record = after_invalid(record)
         else:
             record = after_failure(record, delay_bound=1.0, now=0.0)
-    return with_statistics(HostAppVersion(host_id=HostId(1), app_version_id=AppVersionId(1)), record)
+    return HostAppVersion(host_id=HostId(1), app_version_id=AppVersionId(1), statistics=record)
 
 
 @given(st.text("vif", max_size=60))

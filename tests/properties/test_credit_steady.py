@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tests.helpers.credit_builders import WORKUNIT, facts, grant
 from tests.helpers.stated_bounds import largest_step
 
+from cobblestone.domain.hosts import HostVersionStatistics
 from cobblestone.domain.statistics import RunningAverage
 from cobblestone.domain.values import AppVersionId, HostId
 from cobblestone.policy.credit.claims import (
     AppStatistics,
     ClaimInput,
-    HostVersionStatistics,
     PlatformKind,
     Statistics,
     VersionStatistics,

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.credit_builders import NOW, WORKUNIT, claiming, grant, host, statistics
 
+from cobblestone.domain.hosts import HostVersionStatistics
 from cobblestone.domain.values import AppVersionId, HostId, ResultId
 from cobblestone.policy.credit.claims import (
     AppStatistics,
     ClaimInput,
-    HostVersionStatistics,
     PlatformKind,
     Statistics,
     VersionStatistics,

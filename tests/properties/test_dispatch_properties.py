@@ -28,7 +28,15 @@ from tests.helpers.dispatch_world import (
 
 from cobblestone.domain.apps import ANY_PLATFORM, AppVersion, PlanClass
 from cobblestone.domain.computing import DispatchPreferences
-from cobblestone.domain.hosts import CPU, Coprocessor, Host, HostAppVersion, HostDescription
+from cobblestone.domain.hosts import (
+    CPU,
+    Coprocessor,
+    Host,
+    HostAppVersion,
+    HostDescription,
+    HostVersionStatistics,
+)
+from cobblestone.domain.statistics import RunningAverage
 from cobblestone.domain.values import AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.work import JobLimits
 from cobblestone.policy.dispatch import limits as quota
@@ -254,8 +262,9 @@ REQUEST_FIELDS = st.fixed_dictionaries(
             max_jobs_per_day=st.integers(),
             n_jobs_today=st.integers(0),
             quota_day=st.integers(),
-            et_n=st.integers(0),
-            et_avg=ANYTHING,
+            statistics=st.builds(
+                HostVersionStatistics, elapsed=st.builds(RunningAverage, n=st.integers(0), mean=ANYTHING)
+            ),
         ).map(records),
     },
 )

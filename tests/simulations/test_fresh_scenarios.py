@@ -57,7 +57,7 @@ def test_a_scenario_offends_in_its_mean_and_surely_in_its_interval() -> None:
     verdict = verdicts(base, ours)[0]
     assert verdict.holds == "no"
     assert verdict.found == "fails in 2 of 3 (1 surely)"
-    assert [c.scenario for c in verdict.offenders] == [0, 1]
+    assert [c.scenario for c in verdict.offenders] == ["0", "1"]
     shaky = verdicts(base[1:2], ours[1:2])[0]
     assert shaky.holds == "undecided"
     assert verdicts(base, base)[0].holds == "yes"

@@ -15,6 +15,7 @@ from cobblestone.cli import build
 from cobblestone.cli.lab import simulating
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.simulator.host.books import compute_metrics
 from cobblestone.simulator.population.run import PopulationRun, run_population, run_shards, split
 from cobblestone.simulator.reading import parse_scenario
 from cobblestone.simulator.report.advice import (
@@ -27,7 +28,7 @@ from cobblestone.simulator.report.advice import (
     at_most,
     decide,
 )
-from cobblestone.simulator.report.population import hosts_view, view_of
+from cobblestone.simulator.report.population import view_of
 from cobblestone.simulator.world.host_tables import draw_hosts, read_hosts
 from cobblestone.simulator.world.scenario import (
     DAY,
@@ -89,7 +90,7 @@ def test_a_busy_scheduler_lets_contacts_wait_and_sends_away_those_that_wait_too_
     assert view_of(idle.tallies[0], 4 * DAY).wait < 0.1
     assert busy.tallies[0].refused > two.tallies[0].refused > 0
     assert busy.tallies[0].longest_wait <= 600.0
-    assert hosts_view(busy).idleness > hosts_view(idle).idleness
+    assert compute_metrics(*busy.books).idleness > compute_metrics(*idle.books).idleness
 
 
 def test_daemons_that_come_late_lengthen_the_turnaround_by_that() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobblestone.policy.client.choice import PolicyChoice
-from cobblestone.policy.client.core.state import ClientJob
+from cobblestone.policy.client.core.state import ClientJob, PlannedFetch
 from cobblestone.policy.client.core.values import CPU, GpuExclusion
 from cobblestone.policy.client.host.tasks import throttle_second
 from cobblestone.policy.client.recent.concurrency import ProjectLimits, Together, expected_working_set
@@ -18,12 +18,7 @@ from cobblestone.policy.client.recent.picks import QueueProject
 from cobblestone.policy.client.recent.rec import Devices, GpuType
 from cobblestone.policy.client.recent.round_robin import RoundRobinOutlook, simulate_devices
 from cobblestone.policy.client.recent.run_list import make_device_run_list
-from cobblestone.policy.client.recent.work_fetch import (
-    DeviceFetchPlan,
-    DeviceFetchProject,
-    FetchSettings,
-    plan_device_fetch,
-)
+from cobblestone.policy.client.recent.work_fetch import DeviceFetchProject, FetchSettings, plan_device_fetch
 from cobblestone.simulator.host.run import simulate
 from cobblestone.simulator.paper import cells
 from cobblestone.simulator.world.scenario import DAY, AppModel, Gpus, JobSizes, ProjectModel, Scenario
@@ -77,7 +72,7 @@ def run_list(jobs: list[Job], projects: list[QueueProject], *, ram: float = math
     ).jobs
 
 
-def fetch(projects: list[DeviceFetchProject], outlook: RoundRobinOutlook) -> DeviceFetchPlan:
+def fetch(projects: list[DeviceFetchProject], outlook: RoundRobinOutlook) -> PlannedFetch:
     return plan_device_fetch(
         projects, outlook, devices=DEVICES, settings=FetchSettings(buffer_min=1000.0, buffer_total=10_000.0)
     )

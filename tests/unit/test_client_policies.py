@@ -197,17 +197,17 @@ def test_equal_deadlines_keep_the_started_job_unless_the_old_fault_is_asked_for(
 def test_a_running_job_gives_way_only_after_its_slice_or_to_a_job_in_trouble() -> None:
     running = Job(project=0, running=True, start_order=1, run_start=0.0)
     wanted = Job(project=1)
-    early = enforce_run_list([wanted], [running], now=600.0, ncpus=1, slice_seconds=3600, misses=[0, 0])
+    early, _ = enforce_run_list([wanted], [running], now=600.0, ncpus=1, slice_seconds=3600, misses=[0, 0])
     assert (early.start, early.preempt, early.look_again) == ([], [], 3600.0)
-    late = enforce_run_list([wanted], [running], now=3600.0, ncpus=1, slice_seconds=3600, misses=[0, 0])
+    late, _ = enforce_run_list([wanted], [running], now=3600.0, ncpus=1, slice_seconds=3600, misses=[0, 0])
     assert (late.start, late.preempt) == ([wanted], [running])
-    trouble = enforce_run_list([wanted], [running], now=600.0, ncpus=1, slice_seconds=3600, misses=[0, 1])
+    trouble, _ = enforce_run_list([wanted], [running], now=600.0, ncpus=1, slice_seconds=3600, misses=[0, 1])
     assert trouble.start == [wanted]
 
 
 def test_a_task_that_has_not_checkpointed_lately_is_left_alone() -> None:
     running = Job(project=0, running=True, start_order=1)
-    held = enforce_run_list(
+    held, _ = enforce_run_list(
         [Job(project=1)],
         [running],
         now=7200.0,

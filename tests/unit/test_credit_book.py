@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.helpers.credit_builders import NOW, VERSION, WORKUNIT, facts
 
+from cobblestone.domain.hosts import HostVersionStatistics
 from cobblestone.domain.statistics import CreditStatement
 from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.policy.credit.book import (
@@ -23,12 +24,7 @@ from cobblestone.policy.credit.book import (
     TrickleFacts,
     TrickleRules,
 )
-from cobblestone.policy.credit.claims import (
-    AppStatistics,
-    ClaimInput,
-    HostVersionStatistics,
-    VersionStatistics,
-)
+from cobblestone.policy.credit.claims import AppStatistics, ClaimInput, VersionStatistics
 from cobblestone.policy.credit.rac import CreditTotals
 from cobblestone.policy.credit.registry import credit_system
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from cobblestone.domain.hosts import HostVersionStatistics
 from cobblestone.domain.statistics import RunningAverage
 from cobblestone.domain.values import AppVersionId, HostId
 from cobblestone.policy.credit.book import TrickleFacts, TrickleRules, grant_trickle
-from cobblestone.policy.credit.claims import DESIGNED, HostVersionIncrement, HostVersionStatistics
+from cobblestone.policy.credit.claims import DESIGNED, HostVersionIncrement
 from cobblestone.policy.credit.credit_new import inherited_version
 from cobblestone.policy.credit.host_records import (
     after_failure,

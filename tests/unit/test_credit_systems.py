@@ -20,6 +20,7 @@ from tests.helpers.credit_builders import (
 )
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.hosts import HostVersionStatistics
 from cobblestone.domain.statistics import RunningAverage
 from cobblestone.policy.credit.claims import (
     DESIGNED,
@@ -28,7 +29,6 @@ from cobblestone.policy.credit.claims import (
     ClaimInput,
     ClaimMode,
     CreditUnit,
-    HostVersionStatistics,
     PlatformKind,
     Statistics,
     low_average,

@@ -43,7 +43,7 @@ def test_each_bad_result_halves_the_quota_down_to_one():
         bad = after_failure(bad, Q)
         found.append(jobs_per_day(bad, Q))
     assert found == [50, 25, 12, 6, 3, 1, 1, 1]
-    assert bad.consecutive_valid == 0
+    assert bad.statistics.consecutive_valid == 0
 
 
 def test_a_mishap_of_many_jobs_on_one_day_brings_no_pause():

@@ -26,6 +26,7 @@ from tests.helpers.dispatch_world import (
 
 from cobblestone.domain.apps import ANY_PLATFORM, AppDispatch, ComparisonRule, PlanClass
 from cobblestone.domain.hosts import HostDescription
+from cobblestone.domain.statistics import RunningAverage
 from cobblestone.domain.values import AppId, HostId
 from cobblestone.domain.work import HomogeneousRedundancy, InputFile, JobLimits, ReplicationRules
 from cobblestone.policy.dispatch.catalogue import (
@@ -290,7 +291,9 @@ def test_a_retry_waits_for_reliable_hosts_only_for_some_time():
     assert choose(request(), [candidate(1, create_time=NOW)], limits=limits).assignments
     good = records(record(1, max_jobs_per_day=500, consecutive_valid=10))
     assert choose(request(records=good), [fresh], limits=limits).assignments
-    slow = records(replace(good[version().id], turnaround_n=20, turnaround_avg=5 * HOUR))
+    known = good[version().id]
+    hours = replace(known.statistics, turnaround=RunningAverage(20, 5 * HOUR))
+    slow = records(replace(known, statistics=hours))
     strict = replace(limits, retries=RetryRules(reliable_seconds=HOUR, max_turnaround=4 * HOUR))
     assert not choose(request(records=slow), [fresh], limits=strict).assignments
 

@@ -58,11 +58,11 @@ def test_equal_tasks_lie_as_the_cpp_library_leaves_them(
 def test_the_second_of_two_equal_tasks_gives_way_in_2007_the_first_today() -> None:
     tasks = [job(0), job(1)]
     new = job(2, running=False)
-    then = enforce_run_list(
+    then, _ = enforce_run_list(
         [tasks[0], new], tasks, now=4000.0, ncpus=2, slice_seconds=3600.0, misses=[1], line_up=Heap2007
     )
     assert then.preempt == [tasks[1]]
-    alone = enforce_run_list([new], tasks, now=4000.0, ncpus=2, slice_seconds=3600.0, misses=[1])
+    alone, _ = enforce_run_list([new], tasks, now=4000.0, ncpus=2, slice_seconds=3600.0, misses=[1])
     assert alone.preempt == [tasks[0]]
 
 

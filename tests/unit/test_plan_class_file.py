@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobblestone.domain.apps import PlanClass
+from cobblestone.domain.apps import GPU_MAKERS, PlanClass, gpu_class, gpu_class_names
 from cobblestone.domain.errors import ConfigError
 from cobblestone.server.core.plan_classes import BUILT_IN, TEMPLATE, load_plan_classes, parse_plan_classes
 
@@ -28,6 +28,29 @@ def test_without_a_file_there_is_the_class_of_containers_which_a_file_may_narrow
     assert load_plan_classes(tmp_path) == {"docker": PlanClass(name="docker", docker=True)}
     (tmp_path / "plan_classes.toml").write_text("[docker]\ndocker = true\nmin_memory_mb = 4000\n")
     assert load_plan_classes(tmp_path)["docker"] == PlanClass(name="docker", docker=True, min_memory_mb=4000)
+
+
+@given(st.sampled_from(["nvidia", "amd", "intel"]), st.floats(0, 9e12), st.integers(1, 100))
+def test_the_name_of_a_class_for_a_gpu_says_what_it_asks_for(maker: str, memory: float, percent: int):
+    [name] = gpu_class_names(maker, memory_bytes=memory, share=percent / 100)
+    found = load_plan_classes(Path("nowhere"))[name]
+    assert found == gpu_class(name)
+    assert found.gpu_type == GPU_MAKERS[maker]
+    assert 0 <= found.min_gpu_ram_mb * 1e6 - memory < 1e6 + 1
+    assert found.ngpus == percent / 100
+    assert len(name) < 60
+
+
+@pytest.mark.parametrize(
+    "name", ["gpu-voodoo", "gpu-nvidia-0mb", "gpu-amd-100pct", "gpu-amd-5pct-5mb", "gpu-amd "]
+)
+def test_other_names_are_no_class_for_a_gpu(tmp_path: Path, name: str):
+    assert name not in load_plan_classes(tmp_path)
+
+
+def test_the_file_refines_a_class_for_a_gpu(tmp_path: Path):
+    (tmp_path / "plan_classes.toml").write_text('[gpu-amd]\ngpu_type = "ATI"\nmin_driver_version = 7\n')
+    assert load_plan_classes(tmp_path)["gpu-amd"].min_driver_version == 7
 
 
 def test_the_examples_in_the_template_are_valid():

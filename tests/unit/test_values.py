@@ -16,7 +16,7 @@ VALUES = [
         {"usable_ram": 1e9, "platforms": ("x86_64-pc-linux-gnu",)},
     ),
     (Host(id=HostId(3), user_id=UserId(4), venue="home"), {"description": HostDescription(p_ncpus=2)}),
-    (HostAppVersion(host_id=HostId(3), app_version_id=AppVersionId(9), et_n=7), {"n_jobs_today": 5}),
+    (HostAppVersion(host_id=HostId(3), app_version_id=AppVersionId(9), bad_results=7), {"n_jobs_today": 5}),
     (GPU, {}),
 ]
 

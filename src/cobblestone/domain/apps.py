@@ -7,10 +7,14 @@ Sources: the ELF specification (``e_ident``, ``e_machine``), Microsoft's PE form
 
 from __future__ import annotations
 
+import math
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
+from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.values import AppId, AppVersionId
 from cobblestone.domain.work import HomogeneousRedundancy, JobLimits, OutputSpec, ReplicationRules
 
@@ -196,6 +200,40 @@ class PlanClass:
     min_memory_mb: float = 0
     virtualbox: bool = False
     docker: bool = False
+
+
+GPU_MAKERS = {"nvidia": "NVIDIA", "amd": "ATI", "intel": "intel_gpu"}
+"""Makers in the names of built-in plan classes, and what clients call their GPUs."""
+_GPU_CLASS = re.compile(r"gpu-(\w{3,6})(?:-([1-9]\d{0,6})mb)?(?:-([1-9]\d?)pct)?")
+
+
+def gpu_class_names(maker: str, *, memory_bytes: float = 0, share: float = 1.0) -> list[str]:
+    """Return the names of built-in plan classes for a GPU, as ``gpu-nvidia-4000mb-50pct``; those of all makers for ``any``.
+
+    ``memory_bytes`` is what the GPU must have, ``share`` the part of it that a job uses, above 0 to 1.
+
+    Raises:
+        ConfigError: there is no such maker, or a number is out of range.
+    """
+    if maker not in (*GPU_MAKERS, "any"):
+        raise ConfigError(f"There is no GPU {maker!r}. Known: {', '.join(GPU_MAKERS)}, any.")
+    if not 0 <= memory_bytes < 1e13:
+        raise ConfigError(f"The GPU's memory must be below 10 TB, not {memory_bytes:g} bytes.")
+    if not 0.01 <= share <= 1:
+        raise ConfigError(f"The share of a GPU that a job uses must be 0.01 to 1, not {share:g}.")
+    megabytes, percent = math.ceil(memory_bytes / 1e6), round(100 * share)
+    rest = (f"-{megabytes}mb" if megabytes else "") + (f"-{percent}pct" if percent < 100 else "")
+    return [f"gpu-{each}{rest}" for each in (GPU_MAKERS if maker == "any" else [maker])]
+
+
+@lru_cache(maxsize=256)
+def gpu_class(name: str) -> PlanClass | None:
+    """Return the built-in plan class of a name made by `gpu_class_names`; None if it is no such name."""
+    found = _GPU_CLASS.fullmatch(name)
+    if found is None or found[1] not in GPU_MAKERS:
+        return None
+    ngpus = int(found[3] or 100) / 100
+    return PlanClass(name=name, gpu_type=GPU_MAKERS[found[1]], min_gpu_ram_mb=int(found[2] or 0), ngpus=ngpus)
 
 
 LINUX = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from cobblestone.domain.statistics import CreditStatement
+from cobblestone.domain.statistics import CreditStatement, RunningAverage
 from cobblestone.domain.values import AppVersionId, HostId, UserId, value
 
 CPU = "CPU"
@@ -86,33 +86,28 @@ class Host:
 
 
 @value(kw_only=True)
-class HostAppVersion:
-    """Record of one app version on one host: quota, reliability, speed.
+class HostVersionStatistics:
+    """Statistics of one app version on one host (anonymous platform: of one kind of processor)."""
 
-    Of each running mean (see `RunningAverage`) the fields are its number of samples ``n``, mean, variance and ``q``.
-    """
+    pfc: RunningAverage = RunningAverage()  #: peak FLOP count / rsc_fpops_est
+    elapsed: RunningAverage = RunningAverage()  #: elapsed seconds / rsc_fpops_est
+    turnaround: RunningAverage = RunningAverage()  #: seconds from sending to receipt
+    consecutive_valid: int = 0
+    error_rate: float = 0.1  #: each result weighs 0.05; consecutive_valid replaced it in the deployed system
+    scale_probation: bool = True  #: design: the host scale is not trusted yet
+    host_scale_time: float = 0.0  #: design: no host scale before this time (Unix seconds)
+
+
+@value(kw_only=True)
+class HostAppVersion:
+    """Record of one app version on one host: quota, and what is known of its reliability and speed."""
 
     host_id: HostId
     app_version_id: AppVersionId  #: anonymous platform: the generalised id, see `cobblestone.domain.apps`
     max_jobs_per_day: int = 0  #: 0 = not initialised
     n_jobs_today: int = 0
     quota_day: int = 0  #: day number that ``n_jobs_today`` belongs to
-    consecutive_valid: int = 0
-    et_n: int = 0  #: samples of elapsed time / rsc_fpops_est
-    et_avg: float = 0.0  #: seconds per FLOP, mean
-    et_var: float = 0.0
-    et_q: float = 0.0
-    turnaround_n: int = 0
-    turnaround_avg: float = 0.0  #: seconds from sending to receipt, mean
-    turnaround_var: float = 0.0
-    turnaround_q: float = 0.0
-    pfc_n: int = 0  #: samples of peak FLOP count / rsc_fpops_est
-    pfc_avg: float = 0.0
-    pfc_var: float = 0.0
-    pfc_q: float = 0.0
-    error_rate: float = 0.1  #: each result weighs 0.05
-    scale_probation: bool = True  #: the host scale is not trusted yet
-    host_scale_time: float = 0.0  #: no host scale before, Unix seconds
+    statistics: HostVersionStatistics = HostVersionStatistics()
     bad_results: int = (
         0  #: failed, invalid or late ones, less those that were valid since; bounded, see the daily quota
     )

@@ -43,7 +43,8 @@ class AppSpec:
         installed: Python modules that are not sent along because all computers of your volunteers have them.
         title: The name that volunteers see.
         platforms: Where a command may run; none: wherever its files can be started.
-        plan_class: What a command needs of a computer, a class of plan_classes.toml.
+        plan_class: What a command needs of a computer: a class of plan_classes.toml, or one of `gpu_class_names`; several
+            with commas between them make a version for each.
         inputs: Names by which a native program opens its inputs; none: a job may have any.
         outputs: Names of output files; those in the command need not be repeated.
         optional_outputs: Outputs that may be missing.

@@ -91,13 +91,12 @@ class AppMethods:
         )
         if package is None:
             return self.connection.call(endpoints.CREATE_APP, body=new_app.native(spec, about))
-        body = replace(
-            about,
-            command=list(package.words),
-            stdout=package.stdout,
-            version=new_app.version(self.connection, package),
-        )
-        return self.connection.call(endpoints.CREATE_APP, body=body)
+        first, *others = new_app.versions(self.connection, package)
+        body = replace(about, command=list(package.words), stdout=package.stdout, version=first)
+        created = self.connection.call(endpoints.CREATE_APP, body=body)
+        for each in others:
+            self.connection.call(endpoints.ADD_VERSION, spec.name, body=each)
+        return self.app(spec.name) if others else created
 
     def update_app(
         self,
@@ -144,8 +143,11 @@ class AppMethods:
             platforms=platforms,
             plan_class=plan_class,
         )
-        body = replace(new_app.next_version(self.connection, app, spec), rollout=list(rollout))
-        return self.connection.call(endpoints.ADD_VERSION, name, body=body)
+        added = [
+            self.connection.call(endpoints.ADD_VERSION, name, body=replace(each, rollout=list(rollout)))
+            for each in new_app.next_versions(self.connection, app, spec)
+        ]
+        return added[0]
 
     def add_native_version(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -42,12 +43,7 @@ from cobblestone.policy.client.estimates import VersionHistory
 from cobblestone.policy.client.recent.policy import Recent
 from cobblestone.policy.client.recent.rec import Devices
 from cobblestone.policy.client.recent.round_robin import DeviceOutlook, RoundRobinOutlook
-from cobblestone.policy.client.recent.work_fetch import (
-    DeviceFetchProject,
-    DeviceRequest,
-    FetchSettings,
-    plan_device_fetch,
-)
+from cobblestone.policy.client.recent.work_fetch import DeviceFetchProject, FetchSettings, plan_device_fetch
 
 P = ProjectDescription(id="p")
 Q = ProjectDescription(id="q")
@@ -630,14 +626,14 @@ def test_a_backup_project_is_asked_minutes_before_a_device_is_idle_and_for_that_
     settings = FetchSettings(buffer_min=HOUR, buffer_total=DAY)
     backup = [DeviceFetchProject(share=0.0, rec=0.0, supplies=frozenset({""}), first_contact=False)]
 
-    def asked(saturated: float, idle: float) -> dict[str, DeviceRequest]:
+    def asked(saturated: float, idle: float) -> Mapping[str, FetchRequest]:
         device = DeviceOutlook(2, shortfall=9 * HOUR, saturated=saturated, idle_now=idle)
         found = RoundRobinOutlook({"": device}, set(), {})
         return plan_device_fetch(backup, found, devices=devices, settings=settings).requests
 
     assert asked(0.5 * HOUR, 0.0) == {}
-    assert asked(100.0, 0.0) == {"": DeviceRequest(seconds=1.0, instances=1.0)}
-    assert asked(0.0, 2.0) == {"": DeviceRequest(seconds=1.0, instances=2.0)}
+    assert asked(100.0, 0.0) == {"": FetchRequest(seconds=1.0, instances=1.0)}
+    assert asked(0.0, 2.0) == {"": FetchRequest(seconds=1.0, instances=2.0)}
 
 
 @both

@@ -35,6 +35,7 @@ from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.protocol import POLICIES
 from cobblestone.policy.client.core.reasons import sentence
 from cobblestone.policy.client.core.values import (
+    FetchRequest,
     Gpu,
     HostDevices,
     Permission,
@@ -45,12 +46,7 @@ from cobblestone.policy.client.core.values import (
 from cobblestone.policy.client.recent.policy import Recent
 from cobblestone.policy.client.recent.rec import Devices
 from cobblestone.policy.client.recent.round_robin import DeviceOutlook, RoundRobinOutlook
-from cobblestone.policy.client.recent.work_fetch import (
-    DeviceFetchProject,
-    DeviceRequest,
-    FetchSettings,
-    plan_device_fetch,
-)
+from cobblestone.policy.client.recent.work_fetch import DeviceFetchProject, FetchSettings, plan_device_fetch
 
 P = ProjectDescription(id="p")
 SMALL = SchedulingPreferences(buffer_min=600.0, buffer_additional=600.0)
@@ -255,7 +251,7 @@ def test_little_is_asked_for_where_little_is_wanted_or_estimates_are_far_off(
         devices=Devices(ncpus=2, cpu_flops=1e9),
         settings=FetchSettings(buffer_min=HOUR, buffer_total=DAY, minimal=minimal),
     )
-    assert plan.requests == {"": DeviceRequest(seconds=seconds, instances=instances)}
+    assert plan.requests == {"": FetchRequest(seconds=seconds, instances=instances)}
 
 
 # -- reports ----------------------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def show_created(out: Output, app: App, has_command: bool) -> None:
     """Print a new app and the next steps."""
     lines = [f"Created the app {app.name}."]
     if has_command:
-        lines += _version_lines(app.versions[-1], [version.platform for version in app.versions])
+        lines += _version_lines(app.versions[-1], app.versions)
         first, every = (" inputs/FIRST", " inputs/*") if app.inputs or "{inputs}" in app.command else ("", "")
         lines += ["", "Next:", f"  cobblestone app try {app.name}{first}    # one job here"]
         lines += [f"  cobblestone submit {app.name}{every}"]
@@ -83,9 +83,10 @@ def show_created(out: Output, app: App, has_command: bool) -> None:
     out.show(app, lines=lines, essential=[app.name])
 
 
-def _version_lines(added: Version, platforms: Sequence[str]) -> list[str]:
+def _version_lines(added: Version, all_of_it: Sequence[Version]) -> list[str]:
     names = ", ".join(f"{file.open_name} ({size(file.nbytes)})" for file in added.files)
-    lines = [f"Version {added.number} for {', '.join(platforms)}: {names}."]
+    places = ", ".join(f"{each.platform} {each.plan_class}".rstrip() for each in all_of_it)
+    lines = [f"Version {added.number} for {places}: {names}."]
     return lines + version.unsigned_lines(added)
 
 
@@ -128,7 +129,7 @@ def update(
                 **{key: value for key, value in wanted.items() if key in OF_A_VERSION},
             )
             in_use = connected.app(name).versions
-            lines += _version_lines(added, [each.platform for each in in_use if each.number == added.number])
+            lines += _version_lines(added, [each for each in in_use if each.number == added.number])
         elif changes == AppChanges():
             raise typer.BadParameter("nothing to change: give --files, or an option to change")
         changed = connected.change_app(name, changes)

@@ -124,6 +124,19 @@ class ProgramOptions:
     plan_class: Annotated[
         str, typer.Option(help="Requirements of a command: a class of plan_classes.toml.")
     ] = ""
+    gpu: Annotated[
+        str | None,
+        typer.Option(
+            metavar="nvidia|amd|intel|any", help="The command computes on a GPU; {gpu} in it is its number."
+        ),
+    ] = None
+    gpu_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="With --gpu: memory that the GPU must have.")
+    ] = None
+    gpu_share: Annotated[
+        float | None,
+        typer.Option(metavar="PART", help="With --gpu: the part of it that a job uses. Default 1."),
+    ] = None
     outputs: Annotated[
         list[str] | None,
         typer.Option(
@@ -165,6 +178,8 @@ def complete(program: ProgramOptions, *, is_new: bool, say: Callable[[str], None
             "--container includes all that the command needs: without --bundle, --portable, "
             "--wasm and --source"
         )
+    if program.gpu or program.gpu_memory or program.gpu_share is not None:
+        program = _on_gpu(program)
     if program.requirements and not program.portable and is_new:
         raise typer.BadParameter("--requirements needs --portable")
     if program.source or program.wasm or program.portable:
@@ -174,6 +189,25 @@ def complete(program: ProgramOptions, *, is_new: bool, say: Callable[[str], None
             program = replace(program, wasm=compile_source(program.source, say=say))
         prepare(program.wasm, program.platforms or [], say=say)
     return program
+
+
+def _on_gpu(program: ProgramOptions) -> ProgramOptions:
+    """Return the options with the plan classes of the GPUs.  Raises ConfigError."""
+    from cobblestone.domain.apps import gpu_class_names
+    from cobblestone.sdk.app_definition import parse_size
+
+    if not program.gpu:
+        raise typer.BadParameter("--gpu-memory and --gpu-share need --gpu")
+    if program.plan_class:
+        raise typer.BadParameter("--gpu is a plan class by itself: without --plan-class")
+    if program.wasm or program.source or program.portable or program.in_browsers or program.container:
+        raise typer.BadParameter("WebAssembly, browsers and containers see no GPU: without --gpu")
+    names = gpu_class_names(
+        program.gpu,
+        memory_bytes=parse_size(program.gpu_memory) if program.gpu_memory else 0,
+        share=1.0 if program.gpu_share is None else program.gpu_share,
+    )
+    return replace(program, plan_class=",".join(names), gpu=None, gpu_memory=None, gpu_share=None)
 
 
 def _chosen(program: ProgramOptions, path: Path, say: Callable[[str], None]) -> ProgramOptions:

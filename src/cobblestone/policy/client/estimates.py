@@ -35,7 +35,7 @@ TIE = 1.0 + 1e-9
 ROUNDED_AWAY = 1e-300
 
 
-def update_dcf(dcf: float, *, actual: float, raw_estimate: float) -> float:
+def update_dcf(dcf: float, actual: float, raw_estimate: float) -> float:
     """Return the duration correction factor after a successful job.
 
     ``actual`` and ``raw_estimate`` (uncorrected) are in seconds of the same kind.  The factor rises at once
@@ -55,7 +55,7 @@ def update_dcf(dcf: float, *, actual: float, raw_estimate: float) -> float:
     return min(DCF_MAX, max(DCF_MIN, new))
 
 
-def remaining_2007(*, estimate: float, used: float, fraction_done: float) -> float:
+def remaining_2007(estimate: float, used: float, fraction_done: float) -> float:
     """Return estimated CPU seconds to completion (published family).
 
     ``estimate`` is the corrected estimate of the whole job, ``used`` the CPU seconds so far.

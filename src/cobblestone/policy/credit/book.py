@@ -35,6 +35,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from cobblestone.domain.hosts import HostVersionStatistics
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.domain.values import (
@@ -54,7 +55,6 @@ from cobblestone.policy.credit.claims import (
     AppStatistics,
     ClaimInput,
     CreditUnit,
-    HostVersionStatistics,
     StatisticIncrements,
     Statistics,
     VersionStatistics,

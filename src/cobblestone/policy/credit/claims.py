@@ -44,6 +44,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from cobblestone.domain.errors import PolicyViolation
+from cobblestone.domain.hosts import HostVersionStatistics
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import (
     HOST_VERSION_RULE,
@@ -112,19 +113,6 @@ DEPLOYED = CreditUnit(200.0)
 
 
 # ---------------------------------------------------------------------------------------------- statistics
-
-
-@value(kw_only=True)
-class HostVersionStatistics:
-    """Statistics of one app version on one host (anonymous platform: of one kind of processor)."""
-
-    pfc: RunningAverage = RunningAverage()  #: peak FLOP count / rsc_fpops_est
-    elapsed: RunningAverage = RunningAverage()  #: elapsed seconds / rsc_fpops_est
-    turnaround: RunningAverage = RunningAverage()  #: seconds from sending to receipt
-    consecutive_valid: int = 0
-    error_rate: float = 0.1  #: the design's estimate; consecutive_valid replaced it in the deployed system
-    scale_probation: bool = True  #: design: the host scale is not trusted yet
-    host_scale_time: float = 0.0  #: design: no host scale before this time (Unix seconds)
 
 
 @value(kw_only=True)

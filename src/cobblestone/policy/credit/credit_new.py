@@ -58,6 +58,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from cobblestone.domain.hosts import HostVersionStatistics
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import AveragingRule
 from cobblestone.domain.values import AppVersionId
@@ -68,7 +69,6 @@ from cobblestone.policy.credit.claims import (
     ClaimMode,
     CreditContext,
     Grant,
-    HostVersionStatistics,
     PlatformKind,
     StatisticIncrements,
     VersionStatistics,

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cobblestone.domain.hosts import HostVersionStatistics
 from cobblestone.domain.reasons import Reason, phrase, reason
 from cobblestone.domain.statistics import HOST_VERSION_RULE, AveragingRule, RunningAverage
 from cobblestone.domain.values import AppVersionId, float_sum, value
@@ -34,7 +35,6 @@ from cobblestone.policy.credit.claims import (
     ClaimInput,
     CreditContext,
     HostVersionIncrement,
-    HostVersionStatistics,
     PlatformKind,
     StatisticIncrements,
     VersionIncrement,
@@ -203,14 +203,16 @@ def _unchanged() -> VersionScales:
     return VersionScales(reasons=(why,))
 
 
+def _known(versions: Sequence[VersionRecord], least: int) -> tuple[list[VersionRecord], list[VersionRecord]]:
+    """Return the versions with enough samples: those for CPUs, and those for GPUs."""
+    above = [version for version in versions if version.pfc.n >= least and version.pfc.mean > 0.0]
+    return [each for each in above if not each.is_gpu], [each for each in above if each.is_gpu]
+
+
 def deployed_scales(versions: Sequence[VersionRecord]) -> VersionScales:
     """Scales of an app's versions as the code sets them: more than 100 samples to join a mean, 100 to be
     scaled."""
-    above = [
-        version for version in versions if version.pfc.n > MIN_VERSION_SAMPLES and version.pfc.mean > 0.0
-    ]
-    cpu = [version for version in above if not version.is_gpu]
-    gpu = [version for version in above if version.is_gpu]
+    cpu, gpu = _known(versions, MIN_VERSION_SAMPLES + 1)
     if cpu and gpu:
         return _normalised(versions, min(weighted_mean(cpu), weighted_mean(gpu)), "cpu_and_gpu")
     if len(cpu) >= 2:
@@ -227,11 +229,7 @@ def designed_scales(
 
     ``published`` holds the scale per plan class that other projects found; used by GPU-only apps.
     """
-    above = [
-        version for version in versions if version.pfc.n >= MIN_VERSION_SAMPLES and version.pfc.mean > 0.0
-    ]
-    cpu = [version for version in above if not version.is_gpu]
-    gpu = [version for version in above if version.is_gpu]
+    cpu, gpu = _known(versions, MIN_VERSION_SAMPLES)
     if cpu and gpu:
         return _normalised(versions, min(weighted_mean(cpu), weighted_mean(gpu)), "cpu_and_gpu")
     if any(version.is_gpu for version in versions):
@@ -244,7 +242,7 @@ def designed_scales(
             if published and published.get(version.plan_class, 0.0) > 0.0
         }
         if known:
-            scaled = [version for version in above if version.app_version_id in known]
+            scaled = [version for version in gpu if version.app_version_id in known]
             samples = sum(version.pfc.n for version in scaled)
             total = float_sum(
                 version.pfc.n * version.pfc.mean * known[version.app_version_id] for version in scaled

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from cobblestone.domain.errors import PolicyViolation
+from cobblestone.domain.hosts import HostVersionStatistics
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.values import ResultId, value
 from cobblestone.policy.credit.claims import (
@@ -30,7 +31,6 @@ from cobblestone.policy.credit.claims import (
     CreditUnit,
     Grant,
     HostVersionIncrement,
-    HostVersionStatistics,
     PlatformKind,
     StatisticIncrements,
     Statistics,

@@ -194,7 +194,7 @@ class Budget:
         initial = app.dispatch.max_jobs_per_day_init or limits.daily_quota_init
         record = self.record(version_id, initial)
         processors = self._processors(resource)
-        if initial and not record.et_n and not record.consecutive_valid:
+        if initial and not record.statistics.elapsed.n and not record.statistics.consecutive_valid:
             # Nothing was found right yet: what a host can waste before anybody notices is bounded here.
             first = app.dispatch.max_jobs_per_day_init or limits.first_jobs or initial
             grown = max(record.max_jobs_per_day / initial, 1.0) ** 2

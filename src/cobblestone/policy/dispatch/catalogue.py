@@ -163,10 +163,10 @@ def corrected_flops(guess: float, record: HostAppVersion | None, *, most: float)
     more than it does.  The family waits for ten.
     """
     flops = guess
-    if record is not None and record.et_n > 0 and record.et_avg > 0:
-        # et_avg may be so small that its reciprocal overflows to infinity: min() brings it back.
-        measured = min(1.0 / max(record.et_avg, 1e-300), most)
-        weight = min(1.0, record.et_n / HOST_SAMPLES)
+    if record is not None and (known := record.statistics.elapsed).n > 0 and known.mean > 0:
+        # the mean may be so small that its reciprocal overflows to infinity: min() brings it back.
+        measured = min(1.0 / max(known.mean, 1e-300), most)
+        weight = min(1.0, known.n / HOST_SAMPLES)
         flops = max(guess, MIN_FLOPS) ** (1.0 - weight) * measured**weight
     return max(flops, MIN_FLOPS)
 

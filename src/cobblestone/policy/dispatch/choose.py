@@ -452,7 +452,7 @@ class _Selection:
             return 0  # (a job for one person's computers is checked by no one)
         record = self._budget.record(match.version.id)
         if app.dispatch.adaptive:
-            checked = must_replicate(record.consecutive_valid, self._rng) or failed_lately(record)
+            checked = must_replicate(record.statistics.consecutive_valid, self._rng) or failed_lately(record)
             return app.rules.min_quorum if checked else 0
         comparable = app.comparison.kind != "trivial" and not app.dispatch.non_cpu_intensive
         return CHECK_QUORUM if comparable and self._checkable and failed_lately(record) else 0

@@ -146,7 +146,7 @@ def after_success(record: HostAppVersion, daily_quota: int, initial: int = 0) ->
 def after_failure(record: HostAppVersion, daily_quota: int) -> HostAppVersion:
     """Return the record after a result was reported as an error, timed out, or was invalid."""
     bad = bad_after_failure(record.bad_results, record.n_jobs_today, daily_quota)
-    return changed(record, bad_results=bad, consecutive_valid=0)
+    return changed(record, bad_results=bad, statistics=changed(record.statistics, consecutive_valid=0))
 
 
 def after_valid(record: HostAppVersion, daily_quota: int) -> HostAppVersion:
@@ -208,14 +208,11 @@ class RetryRules:
 
 def is_reliable(record: HostAppVersion, *, rules: RetryRules, daily_quota: int) -> bool:
     """Return whether this host returns right answers of this version, and soon."""
-    slow = (
-        rules.max_turnaround > 0
-        and record.turnaround_n > MIN_TURNAROUND_SAMPLES
-        and record.turnaround_avg > rules.max_turnaround
-    )
+    taken = record.statistics.turnaround
+    slow = taken.n > MIN_TURNAROUND_SAMPLES and taken.mean > rules.max_turnaround > 0
     return (
         not slow
-        and record.consecutive_valid >= MIN_CONSECUTIVE_VALID
+        and record.statistics.consecutive_valid >= MIN_CONSECUTIVE_VALID
         and jobs_per_day(record, daily_quota) >= daily_quota
     )
 
@@ -257,7 +254,8 @@ def failed_lately(record: HostAppVersion) -> bool:
     The error rate is an average in which each result weighs 0.05: one failure of a newcomer, or three in a row of a host
     that never failed, lift it above.  Source: CreditNew page, "host punishment": no single replication for a while.
     """
-    return record.error_rate > NEWCOMER_ERROR_RATE and record.consecutive_valid < MIN_CONSECUTIVE_VALID
+    known = record.statistics
+    return known.error_rate > NEWCOMER_ERROR_RATE and known.consecutive_valid < MIN_CONSECUTIVE_VALID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -281,15 +281,15 @@ class VersionChooser:
         speed = match.usage.flops
         record: HostAppVersion = self._budget.record(match.version.id)
         only_failed = (
-            record.et_n == 0
-            and record.consecutive_valid == 0
+            record.statistics.elapsed.n == 0
+            and record.statistics.consecutive_valid == 0
             and jobs_per_day(record, self._limits.daily_quota) == 1
         )
         if only_failed and self._rng.random() < NEVER_WORKED_CHANCE:
             speed *= NEVER_WORKED_SCALE
         factor = self._limits.version_random_factor
         if factor > 0:
-            speed *= max(1.0 + factor * self._rng.gauss(0.0, 1.0) / max(record.et_n, 1), 0.1)
+            speed *= max(1.0 + factor * self._rng.gauss(0.0, 1.0) / max(record.statistics.elapsed.n, 1), 0.1)
         return speed
 
 

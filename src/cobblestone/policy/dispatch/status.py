@@ -117,8 +117,8 @@ def _version_status(
         next_quota_seconds=quota.seconds_to_next_quota(today, daily_quota=full, now=now),
         throttled=quota.is_throttled(today, full),
         reliable=is_reliable(today, rules=limits.retries, daily_quota=full),
-        valid_in_a_row=today.consecutive_valid,
-        check_probability=spot_check_probability(today.consecutive_valid)
+        valid_in_a_row=today.statistics.consecutive_valid,
+        check_probability=spot_check_probability(today.statistics.consecutive_valid)
         if app.dispatch.adaptive and not quota.failed_lately(today)
         else 1.0,
     )

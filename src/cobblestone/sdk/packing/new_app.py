@@ -29,8 +29,13 @@ def check_browsers(in_use_there: bool, quorum: int, compare: str, bundle: object
         )
 
 
-def version(connection: Connection, package: packing.Command) -> schema.NewVersion:
-    """Store a command's files; return its version."""
+def versions(connection: Connection, package: packing.Command) -> list[schema.NewVersion]:
+    """Store a command's files; return its version for each of its plan classes."""
+    stored = _stored(connection, package)
+    return [replace(stored, plan_class=name) for name in stored.plan_class.split(",")]
+
+
+def _stored(connection: Connection, package: packing.Command) -> schema.NewVersion:
     if isinstance(package, wasm_package.WasmCommand):
         return wasm_package.wasm_version(connection, package)
     if isinstance(package, packing.ContainerCommand):
@@ -62,8 +67,12 @@ def kept(
     )
 
 
-def next_version(connection: Connection, app: schema.App, spec: AppSpec) -> schema.NewVersion:
-    """Store the files of an app's next version; return it, with what it changes of the app.  Raises `JobError`."""
+def next_versions(connection: Connection, app: schema.App, spec: AppSpec) -> list[schema.NewVersion]:
+    """Store the files of an app's next version; return it, for each plan class, with what it changes of the app.
+
+    Raises:
+        JobError: the command or a file is wrong.
+    """
     _check_whole(app, spec)
     check_browsers(spec.in_browsers, app.rules.min_quorum, app.comparison.kind, spec.bundle)
     package = command(spec)
@@ -73,7 +82,7 @@ def next_version(connection: Connection, app: schema.App, spec: AppSpec) -> sche
         stdout=package.stdout,
         outputs=package.output_bodies(max_nbytes=largest, gzip=any(each.gzip for each in app.outputs)),
     )
-    return replace(version(connection, package), app_changes=changes)
+    return [replace(each, app_changes=changes) for each in versions(connection, package)]
 
 
 def _check_whole(app: schema.App, spec: AppSpec) -> None:

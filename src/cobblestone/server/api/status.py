@@ -15,6 +15,7 @@ from cobblestone.server.core.context import free_bytes
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.operation.alerts import current_warnings, project_counters
 from cobblestone.service.supervision import daemon_notes, daemons_of_all, is_alive
+from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.operation.figures import rare_counts
@@ -96,14 +97,16 @@ def _daemon(note: DaemonNote) -> schema.DaemonState:
 async def list_plan_classes(call: Call) -> schema.PlanClassList:
     """List plan classes.
 
-    Which of the known hosts each of them would match, and why not the others.
+    Those of the file and those in use: which of the known hosts each of them would match, and why not the others.
     """
-    classes = load_plan_classes(call.ctx.folder.root)
+    known = load_plan_classes(call.ctx.folder.root)
 
-    def known(db: Database) -> list[HostDescription]:
-        return [host.description for host in hosts.list_hosts(db, limit=MAX_HOSTS_LOOKED_AT)]
+    def read(db: Database) -> tuple[set[str], list[HostDescription]]:
+        used = {version.plan_class for version in apps.list_versions(db)}
+        return used, [host.description for host in hosts.list_hosts(db, limit=MAX_HOSTS_LOOKED_AT)]
 
-    descriptions = await call.read(known)
+    used, descriptions = await call.read(read)
+    classes = {name: known[name] for name in (*known, *sorted(used - set(known))) if name in known}
     counted = {name: count_matching_hosts(plan_class, descriptions) for name, plan_class in classes.items()}
     return schema.PlanClassList(
         plan_classes=[

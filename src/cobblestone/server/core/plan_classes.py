@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from cobblestone.api_schema.values import find_fault
-from cobblestone.domain.apps import CONTAINER_CLASS, PlanClass
+from cobblestone.domain.apps import CONTAINER_CLASS, PlanClass, gpu_class
 from cobblestone.domain.errors import ConfigError
 
 FILE_NAME = "plan_classes.toml"
@@ -36,7 +36,7 @@ TEMPLATE = """\
 # docker = true
 # min_memory_mb = 4000
 #
-# [cuda]                     # an NVIDIA GPU with 2 GB
+# [cuda]                     # an NVIDIA GPU with 2 GB; as --gpu nvidia --gpu-memory 2GB, with more conditions
 # gpu_type = "NVIDIA"
 # min_gpu_ram_mb = 2000
 # cpu_frac = 0.05
@@ -44,6 +44,27 @@ TEMPLATE = """\
 
 BUILT_IN = {CONTAINER_CLASS: PlanClass(name=CONTAINER_CLASS, docker=True)}
 """Classes that every project has; its file may ask for more under the same names."""
+
+
+class PlanClasses(Mapping[str, PlanClass]):
+    """Those of the project's file, and those that every project has; of the latter only that of containers is listed."""
+
+    def __init__(self, written: Mapping[str, PlanClass]) -> None:
+        self._written = {**BUILT_IN, **written}
+
+    def __getitem__(self, name: str) -> PlanClass:
+        """Return a class; KeyError if there is none."""
+        found = self._written.get(name) or gpu_class(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._written)
+
+    def __len__(self) -> int:
+        return len(self._written)
+
 
 _KNOWN = [field.name for field in fields(PlanClass) if field.name != "name"]
 
@@ -61,10 +82,10 @@ def load_plan_classes(folder: Path) -> Mapping[str, PlanClass]:
             raise ConfigError(f"{path} is larger than {MAX_BYTES} bytes. Is it the right file?")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return BUILT_IN
+        return PlanClasses({})
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}.") from error
-    return {**BUILT_IN, **parse_plan_classes(text, source=str(path))}
+    return PlanClasses(parse_plan_classes(text, source=str(path)))
 
 
 def parse_plan_classes(text: str, *, source: str) -> Mapping[str, PlanClass]:

@@ -19,7 +19,6 @@ from cobblestone.domain.hosts import HostAppVersion
 from cobblestone.domain.values import AppVersionId, HostId, ResultId, WorkunitId, changed
 from cobblestone.domain.work import NO_CREDIT, AssimilateState, FileDeleteState
 from cobblestone.policy.credit import host_records
-from cobblestone.policy.credit.host_records import statistics_of, with_statistics
 from cobblestone.policy.dispatch.limits import after_failure
 from cobblestone.policy.lifecycle.application import advance_assimilation, advance_files, advance_inputs
 from cobblestone.policy.lifecycle.states import Cause, TimeOutResult, Transition, WorkunitView
@@ -222,6 +221,6 @@ class Transitioner:
         now = self._ctx.clock()
         for key, delay_bound in late:
             record = after_failure(records[key], quota)
-            quality = host_records.after_failure(statistics_of(record), delay_bound=delay_bound, now=now)
-            records[key] = with_statistics(record, quality)
+            quality = host_records.after_failure(record.statistics, delay_bound=delay_bound, now=now)
+            records[key] = changed(record, statistics=quality)
         hosts.save_records(tx, records.values())

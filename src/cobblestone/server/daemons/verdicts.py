@@ -93,7 +93,7 @@ def _with_counts(
     doubtful = {
         id_
         for id_, key in keys.items()
-        if key in known and (not known[key].consecutive_valid or failed_lately(known[key]))
+        if key in known and (not known[key].statistics.consecutive_valid or failed_lately(known[key]))
     }
     programs = offer.counted_programs[app_id]
     usual = median(job_results.counted_lately(tx, app_id) or [0.0]) if known else 0.0

@@ -44,7 +44,7 @@ def browser_limits(
     Of the jobs that it could have, it leaves as many to others as the browsers of its network hold.
     """
     daily = min(limits.daily_quota, jobs_per_day)
-    proven = min(threads, max((record.consecutive_valid for record in records), default=0))
+    proven = min(threads, max((record.statistics.consecutive_valid for record in records), default=0))
     return replace(
         limits,
         daily_quota=daily,

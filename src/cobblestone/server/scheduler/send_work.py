@@ -12,7 +12,6 @@ from cobblestone.domain.values import AppVersionId, WorkunitId, changed
 from cobblestone.domain.work import ExitStatus, Outcome
 from cobblestone.policy.credit import host_records
 from cobblestone.policy.credit.credit_new import DeployedSystem, inherited_version
-from cobblestone.policy.credit.host_records import statistics_of, with_statistics
 from cobblestone.policy.dispatch.catalogue import Assignment, Candidate, Catalogue, DispatchDecision
 from cobblestone.policy.dispatch.choose import choose_work
 from cobblestone.policy.dispatch.limits import DispatchLimits, is_throttled
@@ -36,8 +35,8 @@ def record_after_report(
     """Return the record after a report: a lost job raises the error rate and ends the trust in the credit scale."""
     if accepted.outcome is not Outcome.CLIENT_ERROR or accepted.exit_status == ExitStatus.ABORTED_BY_PROJECT:
         return record
-    quality = host_records.after_failure(statistics_of(record), delay_bound=delay_bound, now=now)
-    return with_statistics(record, quality)
+    quality = host_records.after_failure(record.statistics, delay_bound=delay_bound, now=now)
+    return changed(record, statistics=quality)
 
 
 def records_after_sending(
@@ -57,11 +56,10 @@ def records_after_sending(
         longest[id_] = max(longest.get(id_, 0.0), assignment.candidate.limits.delay_bound)
     for record in records:
         known = _inherited(tx, unsaved, record, sent, request, catalogue, now=now)
-        quality = statistics_of(known)
         after = host_records.after_sending(
-            quality, delay_bound=longest.get(known.app_version_id, 0.0), now=now
+            known.statistics, delay_bound=longest.get(known.app_version_id, 0.0), now=now
         )
-        unsaved[known.app_version_id] = known if after is quality else with_statistics(known, after)
+        unsaved[known.app_version_id] = changed(known, statistics=after)
 
 
 def _inherited(
@@ -88,7 +86,7 @@ def _inherited(
     hosts.remove_record(tx, record.host_id, earlier)
     unsaved.pop(earlier, None)
     ledger.note_inheritance(tx, record.host_id, earlier=earlier, later=record.app_version_id, now=now)
-    return with_statistics(record, statistics_of(request.records[earlier]))
+    return changed(record, statistics=request.records[earlier].statistics)
 
 
 CLAIM_ATTEMPTS = 3

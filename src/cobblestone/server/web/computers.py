@@ -101,9 +101,9 @@ class HostPages(Pages[ProjectSite]):
         user: User | None = found["user"]
         if not sees_computer(visit.viewer, user, host):
             raise private()
-        records = [item.record for item in found["versions"]]
-        samples = sum(record.turnaround_n for record in records)
-        turnaround = sum(record.turnaround_avg * record.turnaround_n for record in records) / max(samples, 1)
+        taken = [item.record.statistics.turnaround for item in found["versions"]]
+        samples = sum(each.n for each in taken)
+        turnaround = sum(each.mean * each.n for each in taken) / max(samples, 1)
         own = is_owner(visit.viewer, user)
         return visit.show(
             "computer.html",

@@ -32,7 +32,7 @@ from cobblestone.simulator.paper.cells import (
     variance_cell,
 )
 from cobblestone.simulator.report.picture import load_matplotlib, save_picture
-from cobblestone.simulator.report.statistics import Estimate, estimate
+from cobblestone.simulator.report.statistics import Estimate, estimate, paired
 
 #: The paper's four figures of merit; all are best at 0.
 METRICS = ("waste", "idleness", "share_violation", "monotony")
@@ -63,6 +63,9 @@ def scenarios(policy: str) -> dict[str, Cell]:
     return found
 
 
+Run = Mapping[str, float]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricDifference:
     """One metric in one scenario under both policies."""
@@ -72,6 +75,20 @@ class MetricDifference:
     base: Estimate
     ours: Estimate
     change: Estimate  #: ours minus base, seed by seed
+
+    @classmethod
+    def between(
+        cls, scenario: str, metric: str, base: Sequence[Run], ours: Sequence[Run]
+    ) -> MetricDifference:
+        """Compare two policies' runs with the same seeds."""
+        theirs, mine = [run[metric] for run in base], [run[metric] for run in ours]
+        return cls(
+            scenario=scenario,
+            metric=metric,
+            base=estimate(theirs),
+            ours=estimate(mine),
+            change=paired(mine, theirs),
+        )
 
     @property
     def worse(self) -> bool:
@@ -112,9 +129,12 @@ def compare(
         for choice in cells
     }
     results = run_cells(tasks, folder, scheduler=scheduler, workers=workers, progress=progress)
-    runs = {key: values[0] for key, values in results.items()}
+
+    def runs(name: str, choice: PolicyChoice) -> list[Run]:
+        return [results[_key(name, choice, seed)][0] for seed in range(1, seeds + 1)]
+
     return [
-        _difference(name, metric, runs, policy, base, seeds)
+        MetricDifference.between(name, metric, runs(name, base), runs(name, policy))
         for name in names
         for metric in (*METRICS, *FURTHER)
     ]
@@ -122,25 +142,6 @@ def compare(
 
 def _key(name: str, policy: PolicyChoice, seed: int) -> str:
     return f"{name} | {policy} | {seed}"
-
-
-def _difference(
-    name: str,
-    metric: str,
-    runs: Mapping[str, Mapping[str, float]],
-    policy: PolicyChoice,
-    base: PolicyChoice,
-    seeds: int,
-) -> MetricDifference:
-    ours = [runs[_key(name, policy, seed)][metric] for seed in range(1, seeds + 1)]
-    theirs = [runs[_key(name, base, seed)][metric] for seed in range(1, seeds + 1)]
-    return MetricDifference(
-        scenario=name,
-        metric=metric,
-        base=estimate(theirs),
-        ours=estimate(ours),
-        change=estimate([mine - other for mine, other in zip(ours, theirs, strict=True)]),
-    )
 
 
 def mean_over_scenarios(differences: Sequence[MetricDifference], metric: str) -> tuple[float, float]:

@@ -19,7 +19,6 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -29,8 +28,9 @@ from cobblestone.domain.values import float_sum
 from cobblestone.ops.policies import read_choice
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.published.round_robin import RoundRobinBackends
-from cobblestone.simulator.code_version import code_version
+from cobblestone.simulator.frontier.compare import MetricDifference, Run
 from cobblestone.simulator.host.run import simulate
+from cobblestone.simulator.paper.cells import run_cells
 from cobblestone.simulator.report.picture import load_matplotlib, save_picture
 from cobblestone.simulator.report.statistics import Estimate, estimate
 from cobblestone.simulator.world.distributions import (
@@ -51,8 +51,6 @@ from cobblestone.simulator.world.scenario import (
     Scenario,
     pick_weighted,
 )
-from cobblestone.sweep.backends import open_backend
-from cobblestone.sweep.grid import run_grid
 
 Value = TypeVar("Value")
 
@@ -235,12 +233,9 @@ def compare_fresh(
         for seed in range(1, seeds + 1)
         for name in names
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    keep = folder / "fresh.jsonl"
-    with closing(open_backend(scheduler, workers=workers)) as backend:
-        runs = run_grid(
-            run_fresh, tasks, backend=backend, keep=keep, code=code_version(names), progress=progress
-        )
+    runs = run_cells(
+        tasks, folder, run_fresh, file="fresh.jsonl", scheduler=scheduler, workers=workers, progress=progress
+    )
     return {
         name: [
             [runs[f"{draw}/{number} | {name} | {seed}"] for seed in range(1, seeds + 1)]
@@ -251,118 +246,95 @@ def compare_fresh(
 
 
 @dataclass(frozen=True, slots=True)
-class FigureChange:
-    """One figure of one scenario under both policies, means of its seeds."""
-
-    scenario: int
-    base: float
-    ours: float
-    change: Estimate  #: ours minus base, seed by seed
-
-
-@dataclass(frozen=True, slots=True)
 class DemandVerdict:
     """The verdict on one demand."""
 
     demand: str
-    figure: str  #: of :data:`FIGURES`
     holds: str  #: yes, no, undecided (the interval allows both)
     found: str
-    offenders: tuple[FigureChange, ...] = ()  #: scenarios in which it fails, the worst first
+    offenders: tuple[MetricDifference, ...] = ()  #: scenarios in which it fails, the worst first
 
 
-def changes(
-    base: Sequence[Sequence[Mapping[str, float]]], ours: Sequence[Sequence[Mapping[str, float]]], figure: str
-) -> list[FigureChange]:
+Worlds = Sequence[Sequence[Run]]
+"""The runs of a policy, by scenario and seed."""
+
+
+def changes(base: Worlds, ours: Worlds, figure: str) -> list[MetricDifference]:
     """Return a figure's change in every scenario."""
-    found: list[FigureChange] = []
-    for number, (theirs, mine) in enumerate(zip(base, ours, strict=True)):
-        pairs = [(a[figure], b[figure]) for a, b in zip(theirs, mine, strict=True)]
-        found.append(
-            FigureChange(
-                number,
-                estimate([a for a, _ in pairs]).mean,
-                estimate([b for _, b in pairs]).mean,
-                estimate([b - a for a, b in pairs]),
-            )
-        )
-    return found
+    return [
+        MetricDifference.between(str(number), figure, theirs, mine)
+        for number, (theirs, mine) in enumerate(zip(base, ours, strict=True))
+    ]
 
 
-def mean_change(found: Sequence[FigureChange]) -> Estimate:
+def mean_change(found: Sequence[MetricDifference]) -> Estimate:
     """Return the mean change over scenarios, with its interval."""
-    return estimate([c.ours - c.base for c in found])
+    return estimate([c.change.mean for c in found])
 
 
-def verdicts(
-    base: Sequence[Sequence[Mapping[str, float]]], ours: Sequence[Sequence[Mapping[str, float]]]
-) -> list[DemandVerdict]:
+def verdicts(base: Worlds, ours: Worlds) -> list[DemandVerdict]:
     """Judge every demand."""
     by = {figure: changes(base, ours, figure) for figure in FIGURES}
-    useful = sorted(
-        [c for c in by["useful"] if c.ours < c.base - USEFUL_ALLOWED], key=lambda c: c.ours - c.base
-    )
-    shares = sorted(
-        [c for c in by["share_violation"] if c.ours > c.base + SHARE_ALLOWED], key=lambda c: c.base - c.ours
-    )
-    idle = sorted(
-        [c for c in by["idleness"] if c.ours > c.base + IDLE_ALLOWED], key=lambda c: c.base - c.ours
-    )
     share = mean_change(by["share_violation"])
-    spent = [(float_sum(c.base for c in by["cpu_seconds"]), float_sum(c.ours for c in by["cpu_seconds"]))]
-    ratio = spent[0][1] / max(spent[0][0], 1e-9)
-    count = len(by["useful"])
+    theirs, spent = _means(by["cpu_seconds"])
+    ratio = spent / max(theirs, 1e-9)
     return [
-        _nowhere(f"useful part nowhere lower by more than {USEFUL_ALLOWED:g}", "useful", useful, count),
-        _half("waste at most half", "waste", by["waste"]),
-        _half("waste at most half, without what switching off destroys", "avoidable", by["avoidable"]),
+        _nowhere("useful part nowhere lower by more than", by["useful"], USEFUL_ALLOWED, -1.0),
+        _half("waste at most half", by["waste"]),
+        _half("waste at most half, without what switching off destroys", by["avoidable"]),
         DemandVerdict(
             "share violation not above theirs in the mean",
-            "share_violation",
             share.not_above,
             f"{_mean(by['share_violation'])}, change {share}",
         ),
-        _nowhere(
-            f"share violation nowhere higher by more than {SHARE_ALLOWED:g}", "share_violation", shares, count
-        ),
-        _nowhere(f"idleness nowhere higher by more than {IDLE_ALLOWED:g}", "idleness", idle, count),
+        _nowhere("share violation nowhere higher by more than", by["share_violation"], SHARE_ALLOWED),
+        _nowhere("idleness nowhere higher by more than", by["idleness"], IDLE_ALLOWED),
         DemandVerdict(
             f"at most {CPU_ALLOWED:g} times the CPU time of the simulation",
-            "cpu_seconds",
             "yes" if ratio <= CPU_ALLOWED else "no",
             f"{ratio:.2f} times",
         ),
     ]
 
 
-def _nowhere(demand: str, figure: str, offenders: Sequence[FigureChange], count: int) -> DemandVerdict:
+def _nowhere(
+    demand: str, found: Sequence[MetricDifference], allowed: float, worse: float = 1.0
+) -> DemandVerdict:
     """Judge a scenario: it violates the demand if the mean of its seeds does; surely, if its interval does."""
-    allowed = {"useful": USEFUL_ALLOWED, "share_violation": SHARE_ALLOWED, "idleness": IDLE_ALLOWED}[figure]
+    offenders = sorted(
+        [c for c in found if worse * c.change.mean > allowed], key=lambda c: -worse * c.change.mean
+    )
     surely = sum(abs(c.change.mean) - c.change.half_width > allowed for c in offenders)
     holds = "yes" if not offenders else "no" if surely else "undecided"
-    return DemandVerdict(
-        demand, figure, holds, f"fails in {len(offenders)} of {count} ({surely} surely)", tuple(offenders)
-    )
+    text = f"fails in {len(offenders)} of {len(found)} ({surely} surely)"
+    return DemandVerdict(f"{demand} {allowed:g}", holds, text, tuple(offenders))
 
 
-def _half(demand: str, figure: str, found: Sequence[FigureChange]) -> DemandVerdict:
-    over = estimate([c.ours - 0.5 * c.base for c in found])
-    base, ours = estimate([c.base for c in found]).mean, estimate([c.ours for c in found]).mean
+def _half(demand: str, found: Sequence[MetricDifference]) -> DemandVerdict:
+    over = estimate([c.ours.mean - 0.5 * c.base.mean for c in found])
+    base, ours = _means(found)
     part = ours / base if base > 0.0 else 0.0
+    wasting = [c for c in found if c.base.mean > 0.02]
     offenders = sorted(
-        [c for c in found if c.base > 0.02 and c.ours > 0.5 * c.base], key=lambda c: 0.5 * c.base - c.ours
+        [c for c in wasting if c.ours.mean > 0.5 * c.base.mean], key=lambda c: 0.5 * c.base.mean - c.ours.mean
     )
-    many = sum(c.base > 0.02 for c in found)
-    text = f"{_mean(found)}: {part:.2f} of it; more than half in {len(offenders)} of the {many} scenarios with waste above 0.02"
-    return DemandVerdict(demand, figure, over.not_above, text, tuple(offenders))
+    text = (
+        f"{_mean(found)}: {part:.2f} of it; more than half in {len(offenders)} of the {len(wasting)} scenarios with waste"
+        " above 0.02"
+    )
+    return DemandVerdict(demand, over.not_above, text, tuple(offenders))
 
 
-def _mean(found: Sequence[FigureChange]) -> str:
-    base, ours = estimate([c.base for c in found]).mean, estimate([c.ours for c in found]).mean
+def _means(found: Sequence[MetricDifference]) -> tuple[float, float]:
+    return estimate([c.base.mean for c in found]).mean, estimate([c.ours.mean for c in found]).mean
+
+
+def _mean(found: Sequence[MetricDifference]) -> str:
+    base, ours = _means(found)
     return f"{base:.4f} → {ours:.4f}"
 
 
-Runs = Mapping[str, Sequence[Sequence[Mapping[str, float]]]]
+Runs = Mapping[str, Worlds]
 NAMES = {
     "useful": "useful part",
     "avoidable": "waste without losses since a checkpoint",
@@ -411,7 +383,7 @@ def _offenders(found: Sequence[DemandVerdict], draw: int) -> list[str]:
         if verdict.offenders:
             lines += ["", f"Where it fails, the worst first: {verdict.demand}", ""]
             lines += [
-                f"* {draw}/{c.scenario}: {c.base:.3f} → {c.ours:.3f} ({_signed(c.change)})"
+                f"* {draw}/{c.scenario}: {c.base.mean:.3f} → {c.ours.mean:.3f} ({_signed(c.change)})"
                 for c in verdict.offenders[:SHOWN_OFFENDERS]
             ]
             left = len(verdict.offenders) - SHOWN_OFFENDERS
@@ -442,11 +414,13 @@ def draw_fresh(runs: Runs, ours: str, path: Path) -> None:
     for row, base in zip(table, bases, strict=True):
         for axes, figure in zip(row, figures, strict=True):
             found = changes(runs[base], runs[ours], figure)
-            most = max(1.0, *(max(c.base, c.ours) for c in found)) if figure != "idleness" else 1.0
+            most = max(1.0, *(max(c.base.mean, c.ours.mean) for c in found)) if figure != "idleness" else 1.0
             axes.plot([0, most], [0, most], color="black", linewidth=0.7)
-            better = [(c.ours >= c.base) == (figure == "useful") for c in found]
+            better = [(c.change.mean >= 0.0) == (figure == "useful") for c in found]
             colours = ["#2a6f97" if good else "#c1121f" for good in better]
-            axes.scatter([c.base for c in found], [c.ours for c in found], s=11, c=colours, alpha=0.6)
+            axes.scatter(
+                [c.base.mean for c in found], [c.ours.mean for c in found], s=11, c=colours, alpha=0.6
+            )
             axes.set(
                 title=NAMES.get(figure, figure),
                 xlabel=base,

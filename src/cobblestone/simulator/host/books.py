@@ -173,7 +173,7 @@ class Books:
                 self.idle_squares[i] += self._squares(clock - since)
 
     def _squares(self, seconds: float) -> float:
-        return _sum_of_squares(seconds, self.scenario.compatibility.quantum)
+        return sum_of_squares(seconds, self.scenario.compatibility.quantum)
 
     def imbalance(self) -> float:
         """Return the part of the delivered FLOPs by which the books fail to balance; 0 except for rounding."""
@@ -183,6 +183,19 @@ class Books:
         )
         scale = max(self.peak * self.available, 1.0)
         return max(abs(self.delivered - side) for side in sides) / scale
+
+    def share_violation(self) -> float:
+        """Return how much of what was done should have been another project's, counted with both."""
+        got = [p.used + p.late + p.failed + p.lost for p in self.projects]
+        everything = float_sum(got)
+        if everything <= 0.0:
+            return 0.0
+        shares = [p.share for p in self.scenario.projects]
+        share_sum = float_sum(shares)
+        return (
+            float_sum(abs(g - everything * s / share_sum) for g, s in zip(got, shares, strict=True))
+            / everything
+        )
 
     def monotony(self) -> float:
         """Return 1 - 1/(1 + X); X compares the mean waiting of projects with n time slices."""
@@ -194,12 +207,12 @@ class Books:
         return 1.0 - 1.0 / (x + 1.0)
 
 
-def _sum_of_squares(seconds: float, quantum: float) -> float:
+def sum_of_squares(seconds: float, quantum: float) -> float:
     """Return the integral of the squared waiting time over a spell; with polling, the sum over the polls."""
     if quantum <= 0.0:
-        return seconds**3 / 3.0
+        return math.pow(seconds, 3.0) / 3.0
     n = round(seconds / quantum)
-    return quantum**3 * (n * (n + 1) * (2 * n + 1) / 6.0)
+    return quantum * quantum * quantum * (n * (n + 1) * (2 * n + 1) / 6.0)
 
 
 @value(kw_only=True)
@@ -220,38 +233,31 @@ class FiguresOfMerit:
     jobs: float  #: jobs reported in time
 
 
-def compute_metrics(books: Books) -> FiguresOfMerit:
-    """Compute the figures of merit from the books."""
-    projects = books.projects
+def compute_metrics(*hosts: Books) -> FiguresOfMerit:
+    """Compute the figures of merit from the books of a host, or of several together, weighted by what they can compute; share
+    violation and monotony are means over hosts.
+    """
+    projects = [p for books in hosts for p in books.projects]
     used = float_sum(p.used for p in projects)
     wasted = float_sum(p.late + p.failed + p.lost for p in projects)
-    total = used + wasted + books.idle
-    got = [p.used + p.late + p.failed + p.lost for p in projects]
-    everything = float_sum(got)
-    shares = [p.share for p in books.scenario.projects]
-    share_sum = float_sum(shares)
-    violation = 0.0
-    if everything > 0.0:
-        violation = (
-            float_sum(abs(g - everything * s / share_sum) for g, s in zip(got, shares, strict=True))
-            / everything
-        )
+    idle = float_sum(books.idle for books in hosts)
+    delivered = float_sum(books.delivered for books in hosts)
+    total = used + wasted + idle
+    violation = float_sum(books.share_violation() for books in hosts) / len(hosts)
     met = sum(p.met for p in projects)
     missed = sum(p.missed for p in projects)
     reported = met + missed + sum(p.errors for p in projects)
     tail = float_sum(p.unfinished_late for p in projects)
     return FiguresOfMerit(
-        idleness=books.idle / total if total > 0 else 0.0,
+        idleness=idle / total if total > 0 else 0.0,
         waste=wasted / total if total > 0 else 0.0,
         share_violation=violation,
-        monotony=books.monotony(),
+        monotony=float_sum(books.monotony() for books in hosts) / len(hosts),
         share_violation_normalised=violation / 2.0,
         rpcs_per_job=sum(p.rpcs for p in projects) / max(1, reported),
         missed=missed / max(1, met + missed),
         turnaround=float_sum(p.turnaround for p in projects) / max(1, reported),
-        unfinished=float_sum(p.unfinished for p in projects) / books.delivered
-        if books.delivered > 0
-        else 0.0,
+        unfinished=float_sum(p.unfinished for p in projects) / delivered if delivered > 0 else 0.0,
         waste_with_tail=(wasted + tail) / (total + tail) if total + tail > 0 else 0.0,
         given_up=sum(p.given_up for p in projects) / max(1, reported),
         jobs=float(met),

@@ -6,20 +6,21 @@ import math
 from typing import Any
 
 from cobblestone.policy.client.core.values import ABSURD_GAP, TIME_CONSTANT
-from cobblestone.policy.client.estimates import DCF_MAX, DCF_MIN
-from cobblestone.policy.client.published.debts import MAX_SHORT_TERM_DEBT, SECONDS_PER_DAY
+from cobblestone.policy.client.published.debts import MAX_SHORT_TERM_DEBT
 from cobblestone.simulator.kernel.round_robin import flow, steps
-from cobblestone.simulator.kernel.world import JOBS, RUNNING, KernelWorld, compiled, numpy, total_of
+from cobblestone.simulator.kernel.world import (
+    JOBS,
+    RUNNING,
+    KernelWorld,
+    compiled,
+    numpy,
+    remaining_2007,
+    total_of,
+    update_cpu_efficiency,
+    update_dcf,
+)
 
 # -- accounts ---------------------------------------------------------------------------------------------------------
-
-
-@compiled
-def _update_efficiency(w: KernelWorld, wall: float, cpu: float) -> None:
-    s = w.host[0]
-    if wall >= 0.01:
-        weight = math.exp(-wall / SECONDS_PER_DAY)
-        s.efficiency = weight * s.efficiency + (1.0 - weight) * (cpu / wall)
 
 
 @compiled
@@ -92,7 +93,7 @@ def _settle_exactly(w: KernelWorld) -> None:
     if total < 1.0:
         return
     if s.by_efficiency:
-        _update_efficiency(w, total, total - s.unused)
+        s.efficiency = update_cpu_efficiency(s.efficiency, total, total - s.unused)
         s.unused = 0.0
     if len(w.projects) > 1:
         for p in w.projects:
@@ -111,7 +112,7 @@ def _settle_polled(w: KernelWorld) -> None:
     if seconds <= 2.0 * s.slice:
         for k in w.lists[RUNNING, : s.running]:
             charge_task(w, k, seconds)
-        _update_efficiency(w, s.total, s.cpu)
+        s.efficiency = update_cpu_efficiency(s.efficiency, s.total, s.cpu)
         if len(w.projects) > 1:
             same = s.has_pending
             for p in w.projects:
@@ -177,14 +178,7 @@ def estimate(w: KernelWorld) -> None:
         if not p.outdated:
             continue
         whole = j.raw * p.dcf
-        part = max(j.fraction, 0.0)
-        if j.done <= 0.0 or part <= 0.0:
-            j.remaining = whole
-        elif part >= 1.0:
-            j.remaining = 0.0
-        else:
-            left = 1.0 - part
-            j.remaining = part * (j.done / part - j.done) + left * left * whole
+        j.remaining = remaining_2007(whole, j.done, max(j.fraction, 0.0)) if j.done > 0.0 else whole
     for p in w.projects:
         p.outdated = 0
     for k in w.lists[RUNNING, : s.running]:
@@ -251,14 +245,5 @@ def learn(w: KernelWorld, k: int) -> None:
     """Learn from a finished job."""
     j = w.job[k]
     p = w.projects[j.project]
-    if w.host[0].jc != 2 or j.failed or j.raw <= 0.0:
-        return
-    ratio = j.size / j.raw
-    against = ratio / p.dcf
-    if against > 1.1:
-        new = ratio
-    elif against < 0.1:
-        new = 0.99 * p.dcf + 0.01 * ratio
-    else:
-        new = 0.9 * p.dcf + 0.1 * ratio
-    p.dcf = min(DCF_MAX, max(DCF_MIN, new))
+    if w.host[0].jc == 2 and not j.failed:
+        p.dcf = update_dcf(p.dcf, j.size, j.raw)

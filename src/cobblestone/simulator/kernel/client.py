@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from inspect import getsource
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from cobblestone.policy.client.core.decisions import LONGEST_LIFE, SAFE
-from cobblestone.policy.client.core.values import FAILING_JOBS, FAILING_MAX, FAILING_MIN
 from cobblestone.policy.client.published.work_fetch import FETCH_PERIOD
 from cobblestone.simulator import kernel
 from cobblestone.simulator.code_version import digest
@@ -58,8 +58,10 @@ from cobblestone.simulator.kernel.world import (
     WANTED,
     KernelWorld,
     compiled,
+    failing_jobs_wait,
     numba,
     numpy,
+    shared_functions,
     take_out,
     toggle,
 )
@@ -268,10 +270,7 @@ def _end(w: KernelWorld, k: int) -> None:
     s.finished += 1
     j.report_at = min(j.deadline - max(86400.0, s.buffer_min), s.core_now + 86400.0)
     p.failing = p.failing + 1 if j.failed else 0
-    wait = 0.0
-    if p.failing > FAILING_JOBS:
-        wait = min(FAILING_MAX, FAILING_MIN * 2.0 ** min(p.failing - FAILING_JOBS, 10))
-    p.not_before = max(p.not_before, s.core_now + wait)
+    p.not_before = max(p.not_before, s.core_now + failing_jobs_wait(p.failing))
     s.must_schedule = s.must_fetch = 1
 
 
@@ -489,10 +488,10 @@ _go_through = compiled(go_through)  # not in the closure below, whose values nam
 def load_kernel() -> Any:  # Any: Numba has no types
     """Return the compiled :func:`go_through`.
 
-    It is compiled once per machine and version of the code: a change in another file, or of a constant of the policies, is
-    nothing that Numba sees by itself.
+    It is compiled once per machine and version of the code: a change in another file, or of a constant or a function of the
+    policies, is nothing that Numba sees by itself.
     """
-    version = f"{digest([Path(__file__).parent])} {_constants()}"
+    version = f"{digest([Path(__file__).parent])} {_constants()} {list(map(getsource, shared_functions))}"
 
     def run(world: KernelWorld) -> None:
         _ = version
@@ -503,4 +502,5 @@ def load_kernel() -> Any:  # Any: Numba has no types
 
 def _constants() -> str:
     modules = [vars(module) for module in vars(kernel).values() if isinstance(module, ModuleType)]
+    modules += [each.__globals__ for each in shared_functions]
     return repr(sorted({(name, repr(each[name])) for each in modules for name in each if name.isupper()}))

@@ -19,6 +19,7 @@ from cobblestone.simulator.kernel.world import (
     compiled,
     normal,
     numpy,
+    sum_of_squares,
     total_of,
     uniform,
 )
@@ -29,11 +30,7 @@ from cobblestone.simulator.kernel.world import (
 @compiled
 def squares(w: KernelWorld, seconds: float) -> float:
     """Return the integral of the squared waiting time over a spell."""
-    q = w.host[0].quantum
-    if q <= 0.0:
-        return math.pow(seconds, 3.0) / 3.0
-    n = round(seconds / q)
-    return q * q * q * (n * (n + 1) * (2 * n + 1) / 6.0)
+    return sum_of_squares(seconds, w.host[0].quantum)
 
 
 @compiled

@@ -6,11 +6,26 @@ import math
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from cobblestone.policy.client import estimates
+from cobblestone.policy.client.core import values
+from cobblestone.policy.client.published import debts
+from cobblestone.simulator.host import books
+from cobblestone.simulator.world import distributions
+
 numpy: Any = import_module("numpy")  # Any: fully typed only if installed
 numba: Any = import_module("numba")  # Any: Numba has no types
 compiled: Any = numba.njit(
     error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
 )  #: called by compiled code alone
+
+shared_functions = [
+    distributions.normal_of, books.sum_of_squares, debts.update_cpu_efficiency, estimates.remaining_2007, estimates.update_dcf,
+    values.failing_jobs_wait,
+]  # fmt: skip
+"""The policies' and the simulator's own functions of numbers, which compiled code calls as they are."""
+normal_of, sum_of_squares, update_cpu_efficiency, remaining_2007, update_dcf, failing_jobs_wait = map(
+    compiled, shared_functions
+)
 
 #: Why a run stopped before its end: tables of random numbers too short; too much for this form of it.
 DONE, SHORT_TABLES, TOO_MUCH = 0, 1, 2
@@ -117,16 +132,8 @@ def wait_number(w: KernelWorld) -> float:
 
 @compiled
 def normal(w: KernelWorld) -> float:
-    """Return a standard normal number (`streams.normal_by_inversion`)."""
-    u = uniform(w)
-    tail = u if u < 0.5 else 1.0 - u
-    t = math.sqrt(-2.0 * math.log(max(tail, 1e-300)))
-    over = 0.322232431088 + t * (1.0 + t * (0.342242088547 + t * (0.0204231210245 + t * 0.453642210148e-4)))
-    under = 0.099348462606 + t * (
-        0.588581570495 + t * (0.531103462366 + t * (0.10353775285 + t * 0.38560700634e-2))
-    )
-    z = t - over / under
-    return -z if u < 0.5 else z
+    """Return a standard normal number (`distributions.normal_by_inversion`)."""
+    return normal_of(uniform(w))
 
 
 @compiled

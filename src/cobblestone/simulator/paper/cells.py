@@ -219,17 +219,20 @@ def _widest(runs: list[dict[str, float]]) -> float:
 def run_cells(
     tasks: Mapping[str, dict[str, Any]],
     folder: Path,
+    run: Callable[[dict[str, Any]], Any] = run_cell,
     *,
+    file: str = "runs.jsonl",
     scheduler: str = "",
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> dict[str, list[dict[str, float]]]:
-    """Run many cells, by key; each result is stored in ``folder`` when done, and reused by the same code."""
+) -> dict[str, Any]:
+    """Run many cells, or other tasks of a policy, by key; each result is stored in ``folder`` when done, and reused by the same
+    code.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     code = code_version(task["policy"] for task in tasks.values())
-    keep = folder / "runs.jsonl"
     with closing(open_backend(scheduler, workers=workers)) as backend:
-        return run_grid(run_cell, tasks, backend=backend, keep=keep, code=code, progress=progress)
+        return run_grid(run, tasks, backend=backend, keep=folder / file, code=code, progress=progress)
 
 
 def as_task(cell: Cell, seeds: int, precision: float = 0.0, *, compiled: bool = False) -> dict[str, Any]:

@@ -85,7 +85,9 @@ def _judge(claim: PaperClaim, results: Results, known: Results) -> Conclusion:
     findings: dict[ClaimSetting, ClaimFinding] = {}
     parts: dict[ClaimSetting, list[ClaimOutcome]] = {}
     for world in _worlds(claim):
-        parts[world] = [part.judge(results, part.terms(world), part.metric) for part in claim.parts]
+        parts[world] = [
+            part.judge(part.need, results, part.terms(world), part.metric) for part in claim.parts
+        ]
         findings[world] = all_of(outcome.finding for outcome in parts[world])
     then_code = [_by_the_code_of_2007(part, known) for part in claim.parts]
     verdict = _verdict(
@@ -153,7 +155,7 @@ def _by_the_code_of_2007(part: Part, known: Results) -> ClaimOutcome:
     ]
     if not terms:
         return ClaimOutcome(ClaimFinding.NOT_RUN, "")
-    finding, evidence = part.judge(known, terms, part.metric)
+    finding, evidence = part.judge(part.need, known, terms, part.metric)
     return ClaimOutcome(finding, evidence.replace(" ±0.000", ""))
 
 

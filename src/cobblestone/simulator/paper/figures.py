@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cobblestone.domain.values import float_sum
-from cobblestone.simulator.paper.cells import BASE, Cell, PaperFigure
+from cobblestone.simulator.paper.cells import Cell, PaperFigure
 from cobblestone.simulator.report.picture import load_matplotlib, save_picture
 from cobblestone.simulator.report.statistics import Estimate, estimate
 
@@ -177,48 +177,36 @@ class ClaimOutcome(NamedTuple):
     evidence: str
 
 
-Judge = Callable[[Results, Sequence[Term], str], ClaimOutcome]
+Judge = Callable[[AgreeingValues, Results, Sequence[Term], str], ClaimOutcome]
 
 
-def on_average(need: AgreeingValues) -> Judge:
+def on_average(need: AgreeingValues, results: Results, terms: Sequence[Term], metric: str) -> ClaimOutcome:
     """Judge the mean over all terms."""
-
-    def judge(results: Results, terms: Sequence[Term], metric: str) -> ClaimOutcome:
-        found = paired(results, terms, metric)
-        return ClaimOutcome(need.judge(found), str(found) if found is not None else "")
-
-    return judge
+    found = paired(results, terms, metric)
+    return ClaimOutcome(need.judge(found), str(found) if found is not None else "")
 
 
-def everywhere(need: AgreeingValues) -> Judge:
+def everywhere(need: AgreeingValues, results: Results, terms: Sequence[Term], metric: str) -> ClaimOutcome:
     """Judge each term; one that surely fails decides, and the most extreme figure is shown."""
-
-    def judge(results: Results, terms: Sequence[Term], metric: str) -> ClaimOutcome:
-        each = [(t, paired(results, [t], metric)) for t in terms]
-        findings = [need.judge(found) for _, found in each]
-        known = [(abs(found.mean - _middle(need)), t, found) for t, found in each if found is not None]
-        worst = max(known, key=lambda k: k[0], default=None)
-        text = f"farthest {worst[2]} at {worst[1].x:g}" if worst is not None else ""
-        return ClaimOutcome(all_of(findings), text)
-
-    return judge
+    each = [(t, paired(results, [t], metric)) for t in terms]
+    findings = [need.judge(found) for _, found in each]
+    known = [(abs(found.mean - _middle(need)), t, found) for t, found in each if found is not None]
+    worst = max(known, key=lambda k: k[0], default=None)
+    text = f"farthest {worst[2]} at {worst[1].x:g}" if worst is not None else ""
+    return ClaimOutcome(all_of(findings), text)
 
 
-def mostly(need: AgreeingValues) -> Judge:
+def mostly(need: AgreeingValues, results: Results, terms: Sequence[Term], metric: str) -> ClaimOutcome:
     """Judge whether more than half of the terms surely agree."""
-
-    def judge(results: Results, terms: Sequence[Term], metric: str) -> ClaimOutcome:
-        findings = [need.judge(paired(results, [t], metric)) for t in terms]
-        if ClaimFinding.NOT_RUN in findings:
-            return ClaimOutcome(ClaimFinding.NOT_RUN, "")
-        true, false = findings.count(ClaimFinding.TRUE), findings.count(ClaimFinding.FALSE)
-        half = len(findings) / 2.0
-        finding = ClaimFinding.UNDECIDED
-        if true > half or false >= half:
-            finding = ClaimFinding.TRUE if true > half else ClaimFinding.FALSE
-        return ClaimOutcome(finding, f"{true} of {len(findings)} surely, {false} surely not")
-
-    return judge
+    findings = [need.judge(paired(results, [t], metric)) for t in terms]
+    if ClaimFinding.NOT_RUN in findings:
+        return ClaimOutcome(ClaimFinding.NOT_RUN, "")
+    true, false = findings.count(ClaimFinding.TRUE), findings.count(ClaimFinding.FALSE)
+    half = len(findings) / 2.0
+    finding = ClaimFinding.UNDECIDED
+    if true > half or false >= half:
+        finding = ClaimFinding.TRUE if true > half else ClaimFinding.FALSE
+    return ClaimOutcome(finding, f"{true} of {len(findings)} surely, {false} surely not")
 
 
 def all_of(findings: Iterable[ClaimFinding]) -> ClaimFinding:
@@ -234,8 +222,3 @@ def _middle(need: AgreeingValues) -> float:
     if need.low <= -9.0:
         return need.high - 9.0
     return need.low + 9.0 if need.high >= 9.0 else (need.low + need.high) / 2.0
-
-
-def against_base(points: Iterable[tuple[float, Callable[[str], Cell]]], other: str) -> list[Term]:
-    """Return the terms "another policy minus the paper's" at these points."""
-    return [Term(x, make(other), make(BASE)) for x, make in points]

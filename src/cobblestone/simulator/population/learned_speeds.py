@@ -6,15 +6,10 @@ import math
 from collections.abc import Sequence
 
 from cobblestone.domain.hosts import HostAppVersion
-from cobblestone.domain.values import AppVersionId, HostId
+from cobblestone.domain.values import AppVersionId, HostId, changed
 from cobblestone.domain.work import JobLimits
 from cobblestone.policy.credit.claims import Claim, ClaimInput, VersionStatistics, WorkunitFacts
-from cobblestone.policy.credit.host_records import (
-    host_version_after,
-    statistics_of,
-    version_after,
-    with_statistics,
-)
+from cobblestone.policy.credit.host_records import host_version_after, version_after
 from cobblestone.policy.credit.scales import learn_run_times
 from cobblestone.policy.dispatch.catalogue import PeakFlopCount
 
@@ -39,8 +34,8 @@ class LearnedSpeeds:
         for host in learned.host_versions:
             mine = self.records[host.host_id]
             record = mine[host.app_version_id]
-            mine[host.app_version_id] = with_statistics(
-                record, host_version_after(statistics_of(record), host)
+            mine[host.app_version_id] = changed(
+                record, statistics=host_version_after(record.statistics, host)
             )
         for version in learned.versions:
             known = self._versions.get(version.app_version_id, VersionStatistics())

@@ -22,10 +22,11 @@ from typing import NamedTuple
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.client.choice import PolicyChoice
+from cobblestone.simulator.host.books import compute_metrics
 from cobblestone.simulator.host.server import job_speed
 from cobblestone.simulator.population.run import PopulationRun, Shard, require_population, run_shard
 from cobblestone.simulator.report.picture import literal, load_matplotlib, save_picture
-from cobblestone.simulator.report.population import hosts_view, view_of
+from cobblestone.simulator.report.population import view_of
 from cobblestone.simulator.report.statistics import Estimate, estimate, paired
 from cobblestone.simulator.world.scenario import DAY, HOUR, HostModel, Preferences, ProjectModel, Scenario
 from cobblestone.sweep.backends import Backend
@@ -345,7 +346,7 @@ def measure(shard: Shard) -> dict[str, float]:
         "turnaround_95": view.turnaround_95 / HOUR,
         "wrong": view.wrong,
         "replicas": view.replicas,
-        "idleness": hosts_view(run).idleness,
+        "idleness": compute_metrics(*run.books).idleness,
         "rpcs_per_result": view.rpcs_per_result,
         "makespan": makespan / DAY,
         "rate": (tally.done + tally.failed) / max(makespan / DAY, 1e-9),

@@ -12,7 +12,7 @@ from cobblestone.domain.values import float_sum
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.events import from_plain, to_plain
 from cobblestone.simulator.code_version import code_version
-from cobblestone.simulator.host.books import compute_metrics
+from cobblestone.simulator.host.books import FiguresOfMerit, compute_metrics
 from cobblestone.simulator.population.run import PopulationRun, Shard, run_shard, worth_compiling
 from cobblestone.simulator.population.shared_project import ProjectTally
 from cobblestone.simulator.report.picture import colour, literal, load_matplotlib, save_picture
@@ -91,20 +91,6 @@ def view_of(tally: ProjectTally, duration: float) -> ProjectView:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostsView:
-    """Figures of merit of all hosts together in one run; weighted by what the hosts can compute."""
-
-    idleness: float
-    waste: float  #: FLOPs of late, failed and lost work
-    share_violation: float  #: mean over hosts
-    monotony: float  #: mean over hosts
-    missed: float  #: part of the reported results without errors that came late
-    given_up: float  #: part of the reported results that clients gave up because they would have been late
-    rpcs_per_job: float
-    unfinished: float  #: part of the delivered FLOPs in results not reported at the end
-
-
 HOSTS_HEADINGS = {
     "idleness": ("idle", 0.01, ".2f"),
     "waste": ("wasted", 0.01, ".2f"),
@@ -124,34 +110,13 @@ class PopulationRecord:
     seed: int
     hosts: int
     tallies: tuple[ProjectTally, ...]
-    computers: HostsView
+    computers: FiguresOfMerit
 
 
 def record_of(run: PopulationRun) -> PopulationRecord:
     """Return the stored part of a run."""
-    return PopulationRecord(seed=run.seed, hosts=run.hosts, tallies=run.tallies, computers=hosts_view(run))
-
-
-def hosts_view(run: PopulationRun) -> HostsView:
-    """Compute the hosts' figures of merit from their books."""
-    each = [compute_metrics(books) for books in run.books]
-    projects = [p for books in run.books for p in books.projects]
-    used = float_sum(p.used for p in projects)
-    wasted = float_sum(p.late + p.failed + p.lost for p in projects)
-    idle = float_sum(books.idle for books in run.books)
-    total = max(used + wasted + idle, 1.0)
-    met, missed = sum(p.met for p in projects), sum(p.missed for p in projects)
-    reported = met + missed + sum(p.errors for p in projects)
-    return HostsView(
-        idleness=idle / total,
-        waste=wasted / total,
-        share_violation=float_sum(m.share_violation for m in each) / len(each),
-        monotony=float_sum(m.monotony for m in each) / len(each),
-        missed=missed / max(1, met + missed),
-        given_up=sum(p.given_up for p in projects) / max(1, reported),
-        rpcs_per_job=sum(p.rpcs for p in projects) / max(1, reported),
-        unfinished=float_sum(p.unfinished for p in projects)
-        / max(1.0, float_sum(b.delivered for b in run.books)),
+    return PopulationRecord(
+        seed=run.seed, hosts=run.hosts, tallies=run.tallies, computers=compute_metrics(*run.books)
     )
 
 
@@ -165,7 +130,7 @@ def _values(runs: Sequence[PopulationRecord], scenario: Scenario) -> dict[str, d
     for i, model in enumerate(sorted(scenario.projects, key=lambda p: p.name)):
         views = [view_of(run.tallies[i], scenario.duration) for run in runs]
         found[model.name] = {f.name: [getattr(v, f.name) for v in views] for f in fields(ProjectView)}
-    found[ALL_HOSTS] = {f.name: [getattr(r.computers, f.name) for r in runs] for f in fields(HostsView)}
+    found[ALL_HOSTS] = {name: [getattr(r.computers, name) for r in runs] for name in HOSTS_HEADINGS}
     return found
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import random
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.values import float_sum, value
@@ -101,10 +101,12 @@ def exponential(rng: Uniform, mean: float) -> float:
 
 
 def normal_by_inversion(rng: Uniform) -> float:
-    """Return a standard normal sample by the rational approximation of Odeh and Evans (1974) to the
-    inverse.
-    """
-    u = rng.random()
+    """Return a standard normal sample, by inversion."""
+    return normal_of(rng.random())
+
+
+def normal_of(u: float) -> float:
+    """Return which normal number is above this part of all, by the rational approximation of Odeh and Evans (1974)."""
     tail = u if u < 0.5 else 1.0 - u
     t = math.sqrt(-2.0 * math.log(max(tail, 1e-300)))
     over = 0.322232431088 + t * (1.0 + t * (0.342242088547 + t * (0.0204231210245 + t * 0.453642210148e-4)))
@@ -128,16 +130,29 @@ def require(condition: bool, where: str, key: str, value: object, allowed: str) 
         raise ConfigError(f"{where}: {key} = {value!r} is not possible; allowed: {allowed}")
 
 
-def finite(where: str, key: str, value: float, low: float, high: float) -> None:
-    """Raise :class:`ConfigError` unless the value is a number from ``low`` to ``high``."""
-    require(math.isfinite(value) and low <= value <= high, where, key, value, f"{low:g} to {high:g}")
+class Checked:
+    """A part of a scenario that says which of its values are impossible; ``prefix``: what files put before their names."""
+
+    __slots__ = ()
+
+    def require(self, condition: bool, where: str, key: str, allowed: str, *, prefix: str = "") -> None:
+        """Raise :class:`ConfigError` naming place, key, its value and the allowed range unless ``condition`` holds."""
+        require(condition, where, f"{prefix}{key}", getattr(self, key), allowed)
+
+    def require_range(self, where: str, low: float, high: float, *keys: str, prefix: str = "") -> None:
+        """Raise :class:`ConfigError` unless each of these values is a number from ``low`` to ``high``."""
+        allowed = " to ".join(str(end) if isinstance(end, int) else f"{end:g}" for end in (low, high))
+        for key in keys:
+            number = getattr(self, key)
+            self.require(math.isfinite(number) and low <= number <= high, where, key, allowed, prefix=prefix)
 
 
 PeriodKind = Literal["exponential", "gamma", "weibull", "lognormal"]
+PERIOD_KINDS = get_args(PeriodKind)
 
 
 @value(kw_only=True)
-class OnOff:
+class OnOff(Checked):
     """An on-off process: the host's availability, or a project's.
 
     ``fraction`` of the time is on; on-periods have the mean length ``mean_on`` seconds.  ``trace`` (pairs
@@ -157,42 +172,27 @@ class OnOff:
 
     def check(self, where: str) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
-        require(0.0 < self.fraction <= 1.0, where, "fraction", self.fraction, "above 0, up to 1")
-        finite(where, "mean_on", self.mean_on, 1.0, 1e10)
-        require(self.kind in ("exponential", "gamma", "weibull", "lognormal"), where, "kind", self.kind,
-                "exponential, gamma, weibull, lognormal")  # fmt: skip
-        finite(where, "shape", self.shape, 0.05, 100.0)
+        self.require(0.0 < self.fraction <= 1.0, where, "fraction", "above 0, up to 1")
+        self.require_range(where, 1.0, 1e10, "mean_on")
+        self.require(self.kind in PERIOD_KINDS, where, "kind", ", ".join(PERIOD_KINDS))
+        self.require_range(where, 0.05, 100.0, "shape")
         last = 0.0
         for start, end in self.trace:
             require(
                 last <= start < end, where, "trace", (start, end), "periods in order, each with start < end"
             )
             last = end
-        finite(where, "trace_length", self.trace_length, 0.0, LONGEST_TRACE)
-        require(
-            self.trace_length == 0.0 or 0.0 < last <= self.trace_length,
-            where,
-            "trace_length",
-            self.trace_length,
-            f"only with a trace, and not less than its end ({last:g}), or 0",
-        )
-        finite(where, "day_start", self.day_start, 0.0, DAY)
-        finite(where, "day_end", self.day_end, 0.0, DAY)
-        require(
-            self.day_end == 0.0 or abs(self.day_end - self.day_start) >= 60.0,
-            where,
-            "day_end",
-            self.day_end,
-            f"at least a minute from day_start ({self.day_start:g}), or 0 for day and night",
-        )
-        require(self.has_hours or not self.day_start, where, "day_start", self.day_start, "only with day_end")
-        require(
-            self.has_hours or not self.weekdays_only,
-            where,
-            "weekdays_only",
-            True,
-            "only with day_start and day_end",
-        )
+        self.require_range(where, 0.0, LONGEST_TRACE, "trace_length")
+        fits = self.trace_length == 0.0 or 0.0 < last <= self.trace_length
+        text = f"only with a trace, and not less than its end ({last:g}), or 0"
+        self.require(fits, where, "trace_length", text)
+        self.require_range(where, 0.0, DAY, "day_start", "day_end")
+        fits = self.day_end == 0.0 or abs(self.day_end - self.day_start) >= 60.0
+        text = f"at least a minute from day_start ({self.day_start:g}), or 0 for day and night"
+        self.require(fits, where, "day_end", text)
+        self.require(self.has_hours or not self.day_start, where, "day_start", "only with day_end")
+        fits = self.has_hours or not self.weekdays_only
+        self.require(fits, where, "weekdays_only", "only with day_start and day_end")
 
     def check_periods(self, where: str, duration: float) -> None:
         """Raise :class:`ConfigError` if it switches on and off too often in this many seconds."""
@@ -238,11 +238,11 @@ class OnOff:
 
 
 SizeKind = Literal["normal", "lognormal", "pareto", "two_humped", "empirical"]
-SIZE_KINDS = ("normal", "lognormal", "pareto", "two_humped", "empirical")
+SIZE_KINDS = get_args(SizeKind)
 
 
 @value(kw_only=True)
-class JobSizes:
+class JobSizes(Checked):
     """Distribution of the true FLOPs of a job.
 
     Normal, cut at 0; log-normal (same mean and standard deviation); Pareto with the mean and the tail index
@@ -259,30 +259,20 @@ class JobSizes:
 
     def check(self, where: str) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
-        finite(where, "flops_mean", self.mean, 1.0, 1e24)
-        finite(where, "flops_stdev", self.stdev, 0.0, 1e27)
-        require(self.kind in SIZE_KINDS, where, "flops_kind", self.kind, ", ".join(SIZE_KINDS))
-        finite(where, "flops_shape", self.shape, 1.01, 100.0)
+        self.require_range(where, 1.0, 1e24, "mean", prefix="flops_")
+        self.require_range(where, 0.0, 1e27, "stdev", prefix="flops_")
+        self.require(self.kind in SIZE_KINDS, where, "kind", ", ".join(SIZE_KINDS), prefix="flops_")
+        self.require_range(where, 1.01, 100.0, "shape", prefix="flops_")
         if self.kind == "two_humped":
-            finite(where, "flops_second_mean", self.second_mean, 1.0, 1e24)
+            self.require_range(where, 1.0, 1e24, "second_mean", prefix="flops_")
         else:
-            require(
-                self.second_mean == 0.0,
-                where,
-                "flops_second_mean",
-                self.second_mean,
-                "only with flops_kind = 'two_humped'",
-            )
-        finite(where, "flops_second_part", self.second_part, 0.0, 1.0)
-        require(
-            self.kind != "empirical" or bool(self.values),
-            where,
-            "flops_values",
-            self.values,
-            "at least one value",
-        )
+            text = "only with flops_kind = 'two_humped'"
+            self.require(self.second_mean == 0.0, where, "second_mean", text, prefix="flops_")
+        self.require_range(where, 0.0, 1.0, "second_part", prefix="flops_")
+        fits = self.kind != "empirical" or bool(self.values)
+        self.require(fits, where, "values", "at least one value", prefix="flops_")
         for size in self.values:
-            finite(where, "flops_values", size, 0.0, 1e24)
+            require(0.0 <= size <= 1e24, where, "flops_values", size, "0 to 1e+24")
 
     @property
     def average(self) -> float:
@@ -326,7 +316,7 @@ NEARLY_DONE = 0.99
 
 
 @value(kw_only=True)
-class ProgressCurve:
+class ProgressCurve(Checked):
     """The progress that an app reports when the part x of its work is done.
 
     ``exact``: x.  ``missing``: never anything.  ``late``: nothing before x = ``amount``, then x.  ``stepped``: the last
@@ -339,8 +329,10 @@ class ProgressCurve:
 
     def check(self, where: str) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
-        require(self.kind in AMOUNTS, where, "kind", self.kind, ", ".join(AMOUNTS))
-        finite(where, f"amount (of kind {self.kind!r})", self.amount, *AMOUNTS[self.kind])
+        self.require(self.kind in AMOUNTS, where, "kind", ", ".join(AMOUNTS))
+        low, high = AMOUNTS[self.kind]
+        fits = math.isfinite(self.amount) and low <= self.amount <= high
+        require(fits, where, f"amount (of kind {self.kind!r})", self.amount, f"{low:g} to {high:g}")
 
     def reported(self, x: float) -> float | None:
         """Return the fraction that the app reports; None if it reports nothing."""

@@ -8,16 +8,16 @@ from bisect import bisect_left
 from dataclasses import field
 from typing import Literal
 
-from cobblestone.domain.values import float_sum, value
+from cobblestone.domain.values import value
 from cobblestone.policy.client.choice import Faults2007
 from cobblestone.policy.client.own.lateness import WASTE_AVERSION
 from cobblestone.simulator.world.distributions import (
     DAY,
     HOUR,
+    Checked,
     JobSizes,
     OnOff,
     ProgressCurve,
-    finite,
     require,
 )
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 @value(kw_only=True)
-class AppModel:
+class AppModel(Checked):
     """One kind of job of a project."""
 
     name: str = "app"
@@ -53,31 +53,23 @@ class AppModel:
 
     def check(self, where: str) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
-        finite(where, "latency_bound", self.latency_bound, 1.0, 1e10)
-        finite(where, "flops_estimate", self.flops_estimate, 1.0, 1e24)
-        finite(where, "weight", self.weight, 0.0, 1e9)
-        finite(where, "cpus", self.cpus, 0.0, 1024)
-        finite(where, "gpus", self.gpus, 0.0, 64)
-        finite(where, "efficiency", self.efficiency, 0.001, 1.0)
-        require(
-            bool(self.gpu) == (self.gpus > 0), where, "gpus", self.gpus, "above 0 exactly if gpu names a type"
-        )
-        require(self.cpus > 0 or self.gpus > 0, where, "cpus", self.cpus, "above 0 unless a GPU is used")
-        finite(where, "checkpoint_period", self.checkpoint_period, 0.0, 1e9)
-        finite(where, "input_bytes", self.input_bytes, 0.0, 1e15)
-        finite(where, "output_bytes", self.output_bytes, 0.0, 1e15)
-        finite(where, "working_set", self.working_set, 0.0, 1e15)
-        finite(where, "error_rate", self.error_rate, 0.0, 1.0)
-        finite(where, "early_exit_rate", self.early_exit_rate, 0.0, 1.0)
-        require(
-            0 <= self.max_concurrent <= 10_000, where, "max_concurrent", self.max_concurrent, "0 to 10000"
-        )
+        self.require_range(where, 1.0, 1e10, "latency_bound")
+        self.require_range(where, 1.0, 1e24, "flops_estimate")
+        self.require_range(where, 0.0, 1e9, "weight", "checkpoint_period")
+        self.require_range(where, 0.0, 1024, "cpus")
+        self.require_range(where, 0.0, 64, "gpus")
+        self.require_range(where, 0.001, 1.0, "efficiency")
+        self.require(bool(self.gpu) == (self.gpus > 0), where, "gpus", "above 0 exactly if gpu names a type")
+        self.require(self.cpus > 0 or self.gpus > 0, where, "cpus", "above 0 unless a GPU is used")
+        self.require_range(where, 0.0, 1e15, "input_bytes", "output_bytes", "working_set")
+        self.require_range(where, 0.0, 1.0, "error_rate", "early_exit_rate")
+        self.require_range(where, 0, 10_000, "max_concurrent")
         self.sizes.check(where)
         self.progress.check(f"{where}, progress")
 
 
 @value(kw_only=True)
-class ServerModel:
+class ServerModel(Checked):
     """How a project treats its workunits; only used in a run with many hosts.
 
     The limits on results are the project server's (see `cobblestone.domain.work.ReplicationRules`).
@@ -106,40 +98,28 @@ class ServerModel:
     def check(self, where: str) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
         where = f"{where}, server"
-        require(0 <= self.workunits <= 10**9, where, "workunits", self.workunits, "0 to 1e9")
-        finite(where, "workunits_per_day", self.workunits_per_day, 0.0, 1e9)
-        for key in ("min_quorum", "target_results", "max_total_results", "max_success_results"):
-            value = int(getattr(self, key))
-            require(1 <= value <= 100, where, key, value, "1 to 100")
-        require(
-            0 <= self.max_error_results <= 100, where, "max_error_results", self.max_error_results, "0 to 100"
+        self.require(0 <= self.workunits <= 10**9, where, "workunits", "0 to 1e9")
+        self.require_range(where, 0.0, 1e9, "workunits_per_day")
+        self.require_range(
+            where, 1, 100, "min_quorum", "target_results", "max_total_results", "max_success_results"
         )
-        require(
-            self.min_quorum <= min(self.max_total_results, self.max_success_results),
-            where,
-            "min_quorum",
-            self.min_quorum,
-            f"up to max_total_results and max_success_results ({self.max_total_results}, {self.max_success_results})",
-        )
-        finite(where, "wrong_rate", self.wrong_rate, 0.0, 1.0)
-        require(1 <= self.daily_quota <= 10**6, where, "daily_quota", self.daily_quota, "1 to 1000000")
-        require(0 <= self.first_jobs <= 10**6, where, "first_jobs", self.first_jobs, "0 to 1000000")
-        require(
-            0 <= self.max_jobs_per_rpc <= 10**4,
-            where,
-            "max_jobs_per_rpc",
-            self.max_jobs_per_rpc,
-            "0 to 10000",
-        )
-        require(1 <= self.feeder_slots <= 10**5, where, "feeder_slots", self.feeder_slots, "1 to 100000")
-        finite(where, "service_seconds", self.service_seconds, 0.0, 3600.0)
-        require(1 <= self.processes <= 1000, where, "processes", self.processes, "1 to 1000")
-        finite(where, "longest_wait", self.longest_wait, 0.0, 86400.0)
-        finite(where, "daemon_seconds", self.daemon_seconds, 0.0, 30 * DAY)
+        self.require_range(where, 0, 100, "max_error_results")
+        limits = self.max_total_results, self.max_success_results
+        text = f"up to max_total_results and max_success_results {limits}"
+        self.require(self.min_quorum <= min(limits), where, "min_quorum", text)
+        self.require_range(where, 0.0, 1.0, "wrong_rate")
+        self.require_range(where, 1, 10**6, "daily_quota")
+        self.require_range(where, 0, 10**6, "first_jobs")
+        self.require_range(where, 0, 10**4, "max_jobs_per_rpc")
+        self.require_range(where, 1, 10**5, "feeder_slots")
+        self.require_range(where, 0.0, 3600.0, "service_seconds")
+        self.require_range(where, 1, 1000, "processes")
+        self.require_range(where, 0.0, DAY, "longest_wait")
+        self.require_range(where, 0.0, 30 * DAY, "daemon_seconds")
 
 
 @value(kw_only=True)
-class ProjectModel:
+class ProjectModel(Checked):
     """A project as the host sees it."""
 
     name: str
@@ -155,36 +135,24 @@ class ProjectModel:
     def check(self) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
         where = f"project {self.name!r}"
-        require(0 < len(self.name) <= 200, where, "name", self.name, "1 to 200 characters")
-        finite(where, "share", self.share, 0.0, 1e9)
+        self.require(0 < len(self.name) <= 200, where, "name", "1 to 200 characters")
+        self.require_range(where, 0.0, 1e9, "share")
         require(0 < len(self.apps) <= 100, where, "apps", len(self.apps), "1 to 100 apps")
-        require(0 <= self.max_infeasible <= 1000, where, "max_infeasible", self.max_infeasible, "0 to 1000")
-        require(
-            0 <= self.max_concurrent <= 10_000, where, "max_concurrent", self.max_concurrent, "0 to 10000"
-        )
-        require(0 <= self.excluded_gpus <= 64, where, "excluded_gpus", self.excluded_gpus, "0 to 64")
-        require(
-            bool(self.excluded_gpu) == bool(self.excluded_gpus),
-            where,
-            "excluded_gpu",
-            self.excluded_gpu,
-            "a GPU type exactly if excluded_gpus is above 0",
-        )
+        self.require_range(where, 0, 1000, "max_infeasible")
+        self.require_range(where, 0, 10_000, "max_concurrent")
+        self.require_range(where, 0, 64, "excluded_gpus")
+        fits = bool(self.excluded_gpu) == bool(self.excluded_gpus)
+        self.require(fits, where, "excluded_gpu", "a GPU type exactly if excluded_gpus is above 0")
         self.downtime.check(f"{where}, downtime")
         for app in self.apps:
             app.check(f"{where}, app {app.name!r}")
         self.server.check(where)
-        require(
-            float_sum(a.weight for a in self.apps) > 0,
-            where,
-            "weight",
-            0,
-            "at least one app with a weight above 0",
-        )
+        weighted = any(app.weight > 0 for app in self.apps)
+        require(weighted, where, "weight", 0, "at least one app with a weight above 0")
 
 
 @value(kw_only=True)
-class Gpus:
+class Gpus(Checked):
     """GPUs of one type."""
 
     type: str
@@ -193,16 +161,16 @@ class Gpus:
 
     def check(self) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
-        require(bool(self.type), "host, gpu", "type", self.type, "a name such as NVIDIA")
-        require(1 <= self.count <= 64, f"host, gpu {self.type}", "count", self.count, "1 to 64")
-        finite(f"host, gpu {self.type}", "flops", self.flops, 1.0, 1e18)
+        self.require(bool(self.type), "host, gpu", "type", "a name such as NVIDIA")
+        self.require_range(f"host, gpu {self.type}", 1, 64, "count")
+        self.require_range(f"host, gpu {self.type}", 1.0, 1e18, "flops")
 
 
 Belief = Literal["efficiency", "statistics", "true"]
 
 
 @value(kw_only=True)
-class HostModel:
+class HostModel(Checked):
     """A computer."""
 
     ncpus: int = 2
@@ -221,32 +189,25 @@ class HostModel:
 
     def check(self) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
-        require(1 <= self.ncpus <= 1024, "host", "ncpus", self.ncpus, "1 to 1024")
-        finite("host", "flops", self.flops, 1.0, 1e18)
-        finite("host", "connection_interval", self.connection_interval, 0.0, 1e8)
-        finite("host", "ram_bytes", self.ram_bytes, 0.0, 1e18)
-        finite("host", "download_rate", self.download_rate, 0.0, 1e12)
-        finite("host", "upload_rate", self.upload_rate, 0.0, 1e12)
+        self.require_range("host", 1, 1024, "ncpus")
+        self.require_range("host", 1.0, 1e18, "flops")
+        self.require_range("host", 0.0, 1e8, "connection_interval")
+        self.require_range("host", 0.0, 1e18, "ram_bytes")
+        self.require_range("host", 0.0, 1e12, "download_rate", "upload_rate")
         self.availability.check("host, availability")
-        belief = self.believed_availability
-        if isinstance(belief, str):
-            require(belief in ("efficiency", "statistics", "true"), "host", "believed_availability", belief,
-                    "efficiency, statistics, true or a number")  # fmt: skip
+        if isinstance(self.believed_availability, str):
+            fits = self.believed_availability in ("efficiency", "statistics", "true")
+            self.require(fits, "host", "believed_availability", "efficiency, statistics, true or a number")
         else:
-            finite("host", "believed_availability", belief, 0.01, 1.0)
+            self.require_range("host", 0.01, 1.0, "believed_availability")
         for gpu in self.gpus:
             gpu.check()
-        require(
-            len({g.type for g in self.gpus}) == len(self.gpus),
-            "host",
-            "gpu",
-            [g.type for g in self.gpus],
-            "each type once",
-        )
+        types = [gpu.type for gpu in self.gpus]
+        require(len(set(types)) == len(types), "host", "gpu", types, "each type once")
 
 
 @value(kw_only=True)
-class Preferences:
+class Preferences(Checked):
     """The volunteer's preferences."""
 
     slice_seconds: float = 3600.0
@@ -259,15 +220,14 @@ class Preferences:
 
     def check(self) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
-        finite("preferences", "slice_seconds", self.slice_seconds, 60.0, 1e7)
-        finite("preferences", "buffer_min", self.buffer_min, 0.0, 1e8)
-        finite("preferences", "buffer_additional", self.buffer_additional, 0.0, 1e8)
-        finite("preferences", "rec_half_life", self.rec_half_life, 60.0, 1e9)
-        finite("preferences", "waste_aversion", self.waste_aversion, 0.0, 20.0)
+        self.require_range("preferences", 60.0, 1e7, "slice_seconds")
+        self.require_range("preferences", 0.0, 1e8, "buffer_min", "buffer_additional")
+        self.require_range("preferences", 60.0, 1e9, "rec_half_life")
+        self.require_range("preferences", 0.0, 20.0, "waste_aversion")
 
 
 @value(kw_only=True)
-class Compatibility:
+class Compatibility(Checked):
     """Behaviour of older simulators.  The default is none of it."""
 
     quantum: float = 0.0  #: events happen at multiples of this many seconds (60 = as in 2007); 0 = exactly when they happen
@@ -292,7 +252,7 @@ class Compatibility:
 
 
 @value(kw_only=True)
-class Scenario:
+class Scenario(Checked):
     """Everything that a run depends on, except policy and seed."""
 
     name: str = "scenario"
@@ -308,14 +268,12 @@ class Scenario:
 
     def check(self) -> Scenario:
         """Return self.  Raises :class:`ConfigError` naming what is impossible."""
-        finite("scenario", "duration", self.duration, 60.0, 1e10)
+        self.require_range("scenario", 60.0, 1e10, "duration")
         require(
             0 < len(self.projects) <= 1000, "scenario", "projects", len(self.projects), "1 to 1000 projects"
         )
-        require(
-            self.lifetime == 0.0 or HOUR <= self.lifetime <= 1e10,
-            "scenario", "lifetime", self.lifetime, "0, or an hour to 1e10",
-        )  # fmt: skip
+        fits = self.lifetime == 0.0 or HOUR <= self.lifetime <= 1e10
+        self.require(fits, "scenario", "lifetime", "0, or an hour to 1e10")
         names = [p.name for p in self.projects]
         require(len(set(names)) == len(names), "scenario", "projects", names, "different names")
         self.host.check()
@@ -323,72 +281,42 @@ class Scenario:
         for project in self.projects:
             project.downtime.check_periods(f"project {project.name!r}, downtime", self.duration)
         self.preferences.check()
-        require(
-            0.0 <= self.compatibility.quantum <= 3600.0,
-            "compatibility",
-            "quantum",
-            self.compatibility.quantum,
-            "0 to 3600",
-        )
-        require(
-            self.compatibility.quantum > 0.0 or not self.compatibility.every_poll,
-            "compatibility",
-            "every_poll",
-            True,
-            "with a quantum above 0 only",
-        )
-        hours = [o.has_hours for o in (self.host.availability, *(p.downtime for p in self.projects))]
-        require(
-            not (self.compatibility.quantum and any(hours)),
-            "compatibility",
-            "quantum",
-            self.compatibility.quantum,
-            "0 where something is on in some hours of the day only",
-        )
-        exact = all(a.progress.kind == "exact" for p in self.projects for a in p.apps)
-        require(
-            exact or not self.compatibility.every_poll,
-            "compatibility",
-            "every_poll",
-            True,
-            "only with exact progress of all apps",
-        )
-        require(
-            isinstance(self.hosts, str) or self.hosts >= 0,
-            "scenario",
-            "hosts",
-            self.hosts,
-            "a number of hosts or the name of a CSV file",
-        )
+        self._check_compatibility()
+        fits = isinstance(self.hosts, str) or self.hosts >= 0
+        self.require(fits, "scenario", "hosts", "a number of hosts or the name of a CSV file")
         for project in self.projects:
             project.check()
             for app in project.apps:
                 self._check_devices(app, f"project {project.name!r}, app {app.name!r}")
-        require(
-            float_sum(p.share for p in self.projects) > 0,
-            "scenario",
-            "share",
-            0,
-            "at least one share above 0",
-        )
+        shared = any(project.share > 0 for project in self.projects)
+        require(shared, "scenario", "share", 0, "at least one share above 0")
         return self
+
+    def _check_compatibility(self) -> None:
+        """Raise :class:`ConfigError` if the behaviour of 2007 does not fit the rest."""
+        old, where = self.compatibility, "compatibility"
+        old.require_range(where, 0.0, 3600.0, "quantum")
+        old.require(
+            old.quantum > 0.0 or not old.every_poll, where, "every_poll", "with a quantum above 0 only"
+        )
+        hours = [each.has_hours for each in (self.host.availability, *(p.downtime for p in self.projects))]
+        text = "0 where something is on in some hours of the day only"
+        old.require(not (old.quantum and any(hours)), where, "quantum", text)
+        exact = all(app.progress.kind == "exact" for project in self.projects for app in project.apps)
+        text = "only with exact progress of all apps"
+        old.require(exact or not old.every_poll, where, "every_poll", text)
 
     def _check_devices(self, app: AppModel, where: str) -> None:
         """Raise :class:`ConfigError` if a job needs more than the host has."""
         counts = {g.type: g.count for g in self.host.gpus}
-        require(
-            not app.gpu or app.gpu in counts,
-            where,
-            "gpu",
-            app.gpu,
-            f"one of the host's types {sorted(counts)}",
-        )
+        fits = not app.gpu or app.gpu in counts
+        app.require(fits, where, "gpu", f"one of the host's types {sorted(counts)}")
         if app.gpu:
             most = counts[app.gpu]
-            require(app.gpus <= most, where, "gpus", app.gpus, f"up to the host's {most} of type {app.gpu}")
+            app.require(app.gpus <= most, where, "gpus", f"up to the host's {most} of type {app.gpu}")
         if not self.hosts:
             most = self.host.ncpus
-            require(app.cpus <= most, where, "cpus", app.cpus, f"up to the host's ncpus, {most}")
+            app.require(app.cpus <= most, where, "cpus", f"up to the host's ncpus, {most}")
 
 
 def pick_weighted(weights: tuple[float, ...], u: float) -> int:

@@ -8,18 +8,25 @@ from dataclasses import dataclass
 import msgspec
 
 from cobblestone.domain.errors import Conflict
-from cobblestone.domain.hosts import Host, HostAppVersion, HostDescription
+from cobblestone.domain.hosts import Host, HostAppVersion, HostDescription, HostVersionStatistics
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.domain.values import AppVersionId, HostId, UserId
 from cobblestone.domain.work import ServerState
-from cobblestone.policy.credit.claims import HostVersionStatistics
 from cobblestone.policy.dispatch.catalogue import availability, cpu_speed
 from cobblestone.store.averages import CREDIT, running_average
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
 HOSTS = RowMapper(Host, {"credit": CREDIT, "missing_runtime": "trouble", "missing_since": "trouble_time"})
-RECORDS = RowMapper(HostAppVersion)
+_STATISTICS = RowMapper(
+    HostVersionStatistics,
+    {
+        "pfc": running_average("pfc"),
+        "elapsed": running_average("et"),
+        "turnaround": running_average("turnaround"),
+    },
+)
+RECORDS = RowMapper(HostAppVersion, {"statistics": _STATISTICS})
 _SAVED_RECORD = RECORDS.writer()
 _SAVE_RECORD = _SAVED_RECORD.upsert("host_app_version", "host_id", "app_version_id")
 _encode = msgspec.json.Encoder().encode
@@ -175,14 +182,6 @@ class Quality:
     n_jobs_today: int = 0  #: read only
 
 
-_STATISTICS = RowMapper(
-    HostVersionStatistics,
-    {
-        "pfc": running_average("pfc"),
-        "elapsed": running_average("et"),
-        "turnaround": running_average("turnaround"),
-    },
-)
 _QUALITIES = RowMapper(Quality, {"statistics": _STATISTICS})
 _SAVED_QUALITY = _QUALITIES.writer(without=("n_jobs_today",))
 _SAVE_QUALITY = _SAVED_QUALITY.upsert("host_app_version", "host_id", "app_version_id")

@@ -24,6 +24,7 @@ from collections.abc import Collection
 from enum import Enum
 
 from cobblestone.domain.computing import AppConfig, AppLimits, VersionUsage
+from cobblestone.domain.reasons import meaning_of
 from cobblestone.domain.values import changed, value
 
 MAX_PREMATURE_ENDS = 100
@@ -35,7 +36,6 @@ EXIT_ABORTED_BY_CLIENT = 194
 EXIT_DISK_LIMIT = 196
 EXIT_TIME_LIMIT = 197
 EXIT_MEMORY_LIMIT = 198
-EXIT_ABORTED_BY_PROJECT = 202
 EXIT_ABORTED_BY_USER = 203
 ERR_NOT_STARTED = -148
 ERR_FILE_TOO_BIG = -131
@@ -45,41 +45,13 @@ ERR_TOO_MANY_EXITS = -226
 #: Signals that people and systems send to stop a program: HUP, INT, QUIT, KILL, TERM, STOP.  Others are crashes.
 STOP_SIGNALS = frozenset({1, 2, 3, 9, 15, 19})
 
-_MEANINGS = {
-    0: "success",
-    ERR_NOT_STARTED: "the program could not be started",
-    ERR_FILE_TOO_BIG: "an output file is larger than the project allows",
-    ERR_FILE_MISSING: "an output file is missing",
-    ERR_TOO_MANY_EXITS: "the program ended too often without finishing",
-    126: "the program is not executable",
-    127: "the program, or the interpreter that it names, is not on this computer",
-    192: "the program could not write its checkpoint",
-    193: "the program was ended by a signal",
-    EXIT_ABORTED_BY_CLIENT: "stopped by the client",
-    195: "a program started by the job failed",
-    EXIT_DISK_LIMIT: "the job used more disk space than allowed",
-    EXIT_TIME_LIMIT: "the job ran longer than allowed",
-    EXIT_MEMORY_LIMIT: "the job used more memory than allowed",
-    199: "the client was stopping",
-    200: "the job had not started by its deadline",
-    201: "the graphics processor that the job needs is missing",
-    EXIT_ABORTED_BY_PROJECT: "cancelled by the project",
-    EXIT_ABORTED_BY_USER: "aborted by the user",
-    204: "the program failed for an unknown reason",
-    205: "the program ran out of memory",
-    206: "the program could not prepare its work",
-    207: "the job has no parts to compute",
-    208: "a part of the job failed",
-    209: "the job was overdue for too long",
+#: Meanings that `meaning_of` lacks: to the server such a status is the program's own.
+_MORE_MEANINGS = {
+    126: "The program is not executable.",
+    127: "The program, or the interpreter that it names, is not on this computer.",
+    209: "The job was overdue for too long.",
 }
 SIZE_SIGNAL = 25
-_SIGNALS = {
-    4: "illegal instruction",
-    6: "it stopped itself",
-    7: "bad memory access",
-    8: "arithmetic error",
-    11: "bad memory access",
-}
 
 
 class Ending(Enum):
@@ -214,15 +186,20 @@ def _ended_by(signal: int, premature_ends: int) -> ExitVerdict:
     if signal == SIZE_SIGNAL:
         text = "process got signal 25: it wrote a file larger than its disk bound"
         return ExitVerdict(ending=Ending.FAILED, exit_status=EXIT_DISK_LIMIT, text=text)
-    detail = f" ({_SIGNALS[signal]})" if signal in _SIGNALS else ""
-    return ExitVerdict(ending=Ending.FAILED, exit_status=signal, text=f"process got signal {signal}{detail}")
+    text = _explained(f"process got signal {signal}", 128 + signal)
+    return ExitVerdict(ending=Ending.FAILED, exit_status=signal, text=text)
 
 
 def _failed_with(code: int) -> ExitVerdict:
     # The form of the sentence, with the code as hexadecimal and as a negative number, is what servers and people know.
     text = f"process exited with code {code} (0x{code & 0xFFFFFFFF:x}, {code - 256 if code > 0 else code})"
-    meaning = _MEANINGS.get(code)
-    return ExitVerdict(ending=Ending.FAILED, exit_status=code, text=f"{text}: {meaning}" if meaning else text)
+    return ExitVerdict(ending=Ending.FAILED, exit_status=code, text=_explained(text, code))
+
+
+def _explained(text: str, status: int) -> str:
+    found = meaning_of(status)
+    meaning = found.meaning.text() if found else _MORE_MEANINGS.get(status)
+    return f"{text}: {meaning}" if meaning else text
 
 
 FULL = 100.0

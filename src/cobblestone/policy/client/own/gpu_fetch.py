@@ -6,23 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cobblestone.policy.client.core.reasons import named
 from cobblestone.policy.client.core.state import ClientJob, CoreState, PlannedFetch
 from cobblestone.policy.client.core.values import CPU, FetchRequest
 from cobblestone.policy.client.estimates import DCF_MIN
 from cobblestone.policy.client.own.cautious_fetch import PART_OF_BOUND
 from cobblestone.policy.client.own.memory import OwnMemory
-from cobblestone.policy.client.own.packing import Packing
 from cobblestone.policy.client.published.work_fetch import FETCH_PERIOD, TROUBLE_PERIOD, FetchPreferences
+from cobblestone.policy.client.recent.packing import Packing
 from cobblestone.policy.client.recent.round_robin import DeviceOutlook
-from cobblestone.policy.client.recent.state import (
-    as_told,
-    fetch_project,
-    first_supplier_of,
-    gpu_available,
-    note_reasons,
-)
-from cobblestone.policy.client.recent.work_fetch import MIN_BUFFER, FetchSettings, Requests, plan_device_fetch
+from cobblestone.policy.client.recent.state import explained, fetch_project, first_supplier_of, gpu_available
+from cobblestone.policy.client.recent.work_fetch import MIN_BUFFER, FetchSettings, plan_device_fetch
 
 
 def fetch_for_gpus(
@@ -35,7 +28,7 @@ def fetch_for_gpus(
     low = max(MIN_BUFFER, prefs.buffer_min)
     cpus = DeviceOutlook(prefs.ncpus, saturated=math.inf)  # they have a plan of their own
     outlook = replace(packing.outlook, devices={**packing.outlook.devices, CPU: cpus})
-    more = plan_device_fetch(
+    plan = plan_device_fetch(
         [
             fetch_project(
                 state, i, supplies=kinds, rec=memory.credit.recs[i], dcf=1.0,
@@ -52,21 +45,20 @@ def fetch_for_gpus(
         ),
     )  # fmt: skip
 
-    def in_time(i: int, requests: Requests) -> dict[str, FetchRequest]:
-        return _in_time(state, packing, i, as_told(requests, outlook), told=memory.dcf[i])
+    def in_time(i: int, requests: Mapping[str, FetchRequest]) -> dict[str, FetchRequest]:
+        return _in_time(state, packing, i, requests, told=memory.dcf[i])
 
-    first = more.project
-    requests = {} if first is None else in_time(first, more.requests)
-    others = {i: in_time(i, each) for i, each in more.others.items()}
-    reasons = named(more.reasons, [p.description.id for p in state.projects])
-    note_reasons(state, reasons)
+    first = plan.project
+    requests = {} if first is None else in_time(first, plan.requests)
+    others = {i: in_time(i, each) for i, each in plan.others.items()}
     # where no one can be asked nothing helps but an event, or a wait that ends
     wait = FETCH_PERIOD if requests else TROUBLE_PERIOD
     saturated = min([outlook.devices[kind].saturated for kind in kinds], default=low)
     wait = max(wait, 0.5 * gpu_available(state) * (saturated - low))
     look = max(state.now + wait, state.next_contact(state.now), first_supplier_of(state, kinds))
     state.next_fetch = min(state.next_fetch, look)
-    return PlannedFetch(first if requests else None, requests, others, reasons)
+    found = PlannedFetch(first if requests else None, requests, others, plan.why)
+    return explained(state, found)
 
 
 def _in_time(

@@ -39,14 +39,7 @@ from cobblestone.policy.client.own.late_jobs import LateJobs
 from cobblestone.policy.client.own.lateness import WASTE_AVERSION
 from cobblestone.policy.client.own.learning import Learning
 from cobblestone.policy.client.own.memory import OwnMemory
-from cobblestone.policy.client.own.packing import (
-    Packing,
-    cpus_of_gpu_jobs,
-    for_cpus,
-    nothing_ahead,
-    on_cpu,
-    width,
-)
+from cobblestone.policy.client.own.packing import OwnPacking, cpus_of_gpu_jobs, for_cpus, on_cpu, width
 from cobblestone.policy.client.published.policy import TINY, Availability, PublishedPolicy
 from cobblestone.policy.client.published.round_robin import (
     PURE,
@@ -57,8 +50,9 @@ from cobblestone.policy.client.published.round_robin import (
 from cobblestone.policy.client.published.run_list import TODAY, Behaviour2007, make_run_list
 from cobblestone.policy.client.published.work_fetch import TROUBLE_PERIOD, FetchPlan, FetchProject, Urgency
 from cobblestone.policy.client.recent import state as report_times
+from cobblestone.policy.client.recent.packing import nothing_ahead
 from cobblestone.policy.client.recent.run_list import NO_CPU, RunList
-from cobblestone.policy.client.recent.state import back_off_types, run_as_listed, together
+from cobblestone.policy.client.recent.state import back_off_types, gpu_available, run_as_listed, together
 
 #: Why a job waits that was packed beside others.
 PACKING = ("wait.cpus", "wait.memory", "wait.swap", "wait.project", "wait.app")
@@ -104,7 +98,7 @@ class OwnPolicy(PublishedPolicy):
     def refit(self) -> None:
         """Refresh projects, preferences and devices."""
         state, memory = self.state, self.memory
-        self._packing = Packing(state, memory)
+        self._packing = OwnPacking(state, memory)
         self._plain: bool | None = None  #: all jobs are for one CPU each; None: to be seen
         super().refit()
         self._learning = Learning(state, memory, waste_aversion=self.waste_aversion)
@@ -295,7 +289,12 @@ class OwnPolicy(PublishedPolicy):
             super().look_ahead()
             queue = [job for job in queue if job.gpu] if packing.devices.gpus else []
         if self._packs or packing.devices.gpus:
-            packing.look_ahead(queue, buffer_total=self.prefs.buffer_total, available=self.available())
+            packing.look_ahead(
+                queue,
+                buffer_total=self.prefs.buffer_total,
+                available=self.available(),
+                gpu_available=gpu_available(self.state),
+            )
         else:
             packing.outlook = nothing_ahead()
         if self.outcome is None:

@@ -95,7 +95,7 @@ def _in_turn(values: Sequence[float]) -> float:
     return total
 
 
-def update_cpu_efficiency(efficiency: float, *, wall: float, cpu: float) -> float:
+def update_cpu_efficiency(efficiency: float, wall: float, cpu: float) -> float:
     """Return the running average of CPU time per second of scheduled wall time; weight e**-1 after a day of
     wall time.
     """

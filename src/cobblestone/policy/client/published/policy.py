@@ -358,7 +358,7 @@ class PublishedPolicy:
         if len(running) == len(wanted) and all(job.running for job in wanted):
             return Changes()
         running = sorted(running, key=_by_start)
-        change = enforce_run_list(
+        change, memory.trouble = enforce_run_list(
             wanted,
             running,
             now=self.state.now,
@@ -369,11 +369,9 @@ class PublishedPolicy:
             line_up=self.ways.line_up,
             patient=self.patient,
         )
-        memory.trouble = change.misses
         for job in change.start:
             job.edf = bool(memory.misses[job.project]) and self.choice.cpu_scheduling != 1
-        look_again = NEVER if change.look_again is None else change.look_again
-        return Changes(change.start, change.preempt, look_again)
+        return change
 
     def patient(self, job: ClientJob, seconds: float) -> bool:
         """Tell whether a job in deadline trouble can wait so long for another's time slice to end: no."""

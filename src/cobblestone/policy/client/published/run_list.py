@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol
 
 from cobblestone.domain.values import float_sum, value
 from cobblestone.policy.client.choice import Faults2007
+from cobblestone.policy.client.core.protocol import Changes
 from cobblestone.policy.client.core.state import ClientJob, CoreState
 from cobblestone.policy.client.core.values import TIME_CONSTANT
 from cobblestone.policy.client.estimates import DCF_ENDANGERED
@@ -68,16 +69,6 @@ class ByPreemptability:
     def _key(self, job: ClientJob) -> tuple[bool, float, float]:
         calm = not self._misses[job.project]
         return (calm, self._now - job.run_start if calm else 0.0, job.report_deadline)
-
-
-@value()
-class Enforcement:
-    """Tasks to start and to preempt, and when to check again because a job waits for a time slice to end."""
-
-    start: list[ClientJob]
-    preempt: list[ClientJob]
-    look_again: float | None
-    misses: list[int]  #: per project, less one for each task preempted for it
 
 
 def make_run_list(
@@ -200,8 +191,8 @@ def enforce_run_list(
     last_checkpoint: Sequence[float] | None = None,
     line_up: Callable[[Sequence[ClientJob], float, Sequence[int]], Victims] | None = None,
     patient: Callable[[ClientJob, float], bool] | None = None,
-) -> Enforcement:
-    """Decide who starts and who is preempted.
+) -> tuple[Changes, list[int]]:
+    """Return who starts and who is preempted, and the misses, less one for each task preempted for a project.
 
     Tasks beyond ``ncpus`` stop at once.  A wanted job takes a free processor, or the place of the most preemptable task if
     its own project is in deadline trouble or that task has had its time slice and checkpointed within
@@ -225,7 +216,7 @@ def enforce_run_list(
     used = len(running)
     start: list[ClientJob] = []
     preempt: list[ClientJob] = []
-    look_again: float | None = None
+    look_again = math.inf
     while used > ncpus and len(victims):  # the volunteer has taken processors away
         preempt.append(victims.pop())
         used -= 1
@@ -240,7 +231,7 @@ def enforce_run_list(
             pressed = left[job.project] and not (patient is not None and patient(job, slice_end - now))
             if not pressed and not (now >= slice_end and fresh):
                 due = slice_end if slice_end > now else now + RECENT_CHECKPOINT
-                look_again = due if look_again is None else min(look_again, due)
+                look_again = min(look_again, due)
                 continue
             if left[job.project]:
                 left[job.project] -= 1
@@ -251,7 +242,7 @@ def enforce_run_list(
         else:
             start.append(job)
         used += 1
-    return Enforcement(start, preempt, look_again, left)
+    return Changes(start, preempt, look_again), left
 
 
 class EstimatedNeed(NamedTuple):

@@ -10,29 +10,24 @@ from typing import Any, ClassVar
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.events import from_plain
 from cobblestone.policy.client.core.protocol import Changes
-from cobblestone.policy.client.core.reasons import Why, named, why
+from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.core.state import NEVER, ClientJob, CoreState, Phase, PlannedFetch
 from cobblestone.policy.client.core.values import FetchRequest, rpc_backoff
 from cobblestone.policy.client.estimates import VersionHistory, remaining_elapsed, update_dcf
 from cobblestone.policy.client.published.run_list import stands_recent
 from cobblestone.policy.client.published.work_fetch import FETCH_PERIOD
 from cobblestone.policy.client.recent import state as report_times
-from cobblestone.policy.client.recent.concurrency import MemoryWatch, version_key
+from cobblestone.policy.client.recent.concurrency import version_key
+from cobblestone.policy.client.recent.packing import Packing
 from cobblestone.policy.client.recent.rec import RecMemory
-from cobblestone.policy.client.recent.round_robin import RoundRobinOutlook, simulate_devices
-from cobblestone.policy.client.recent.run_list import NO_CPU, RunList, make_device_run_list
+from cobblestone.policy.client.recent.round_robin import RoundRobinOutlook
+from cobblestone.policy.client.recent.run_list import NO_CPU, RunList
 from cobblestone.policy.client.recent.state import (
-    as_told,
     back_off_types,
+    explained,
     fetch_project,
     gpu_available,
-    instances_being_left,
-    mark_endangered,
-    note_reasons,
-    project_limits,
-    queue_projects,
     run_as_listed,
-    usable_devices,
 )
 from cobblestone.policy.client.recent.work_fetch import (
     MIN_BUFFER,
@@ -87,7 +82,7 @@ class Recent:
         self.memory = self.remembers() if memory is None else from_plain(self.remembers, memory)
         self.refit()
         if memory is None:  # else they are as they were stored
-            self.watch.expect_all(state.jobs)
+            self.packing.watch.expect_all(state.jobs)
 
     # -- what it is told ----------------------------------------------------------------------------------------------
 
@@ -97,11 +92,8 @@ class Recent:
         prefs = state.preferences
         self.low = max(MIN_BUFFER, prefs.buffer_min)
         self.total = self.low + max(0.0, prefs.buffer_additional)
-        self.watch = MemoryWatch(state, memory.memory_of)
-        self.devices = usable_devices(state)
-        self.limits = project_limits(state)
-        more = len(state.projects) - len(memory.recs)
-        memory.recs += [0.0] * more
+        self.packing = Packing(state, memory, memory.memory_of)
+        more = len(state.projects) - len(memory.dcf)
         memory.dcf += [1.0] * more
         memory.given_up += [[] for _ in range(more)]
         self.outlook = None
@@ -120,13 +112,13 @@ class Recent:
 
     def before(self, *, deciding: bool) -> None:
         """Credit the projects for what ran; the set of running tasks has not changed since the last time."""
-        self.watch.measure()
+        self.packing.watch.measure()
         if deciding:
-            self.memory.credit(self.state, self.devices)
+            self.memory.credit(self.state, self.packing.devices)
 
     def pressing(self) -> bool:
         """Tell whether the tasks have outgrown the memory that they may use."""
-        return self.watch.pressing()
+        return self.packing.watch.pressing()
 
     def outdated(self, project: int | None = None) -> None:
         """Repeat the forecast at the next question."""
@@ -136,7 +128,7 @@ class Recent:
         """Estimate a job that has come."""
         job.cutoff = job.report_deadline - self.low
         job.remaining = job.raw * self._correction_of(job)
-        self.watch.expect(job)
+        self.packing.watch.expect(job)
 
     def _correction_of(self, job: ClientJob) -> float:
         """Return the factor for the project's estimate of a job."""
@@ -178,9 +170,6 @@ class Recent:
         state = self.state
         return max(0.01, state.on.at(state.now) * state.active.at(state.now) * state.permission.throttle)
 
-    def _gpu_available(self) -> float:
-        return gpu_available(self.state) if self.availability is None else self.availability
-
     def correction(self, project: int) -> float:
         """Return the project's duration correction factor for its server: 1 if it does not want one."""
         if self.state.projects[project].description.dont_use_dcf:
@@ -219,18 +208,12 @@ class Recent:
             self.refresh()
             state = self.state
             queue = [job for job in state.jobs if job.queued and not job.always_runs]
-            self.outlook = simulate_devices(
+            self.outlook = self.packing.look_ahead(
                 queue,
-                queue_projects(state, self.memory.recs, self.limits),
-                self.devices,
-                now=state.now,
                 buffer_total=self.total,
-                cpu_available=self.available(),
-                gpu_available=self._gpu_available(),
-                half_life=state.preferences.rec_half_life,
-                ram_bytes=self.watch.ram,
+                available=self.available(),
+                gpu_available=gpu_available(state) if self.availability is None else self.availability,
             )
-            mark_endangered(state, queue, self.outlook)
         return self.outlook
 
     # -- what runs ----------------------------------------------------------------------------------------------------
@@ -261,24 +244,13 @@ class Recent:
 
     def schedule(self) -> list[ClientJob]:
         """Return the jobs that ought to run."""
-        outlook = self.look_ahead()
-        state = self.state
+        self.look_ahead()
+        state, watch = self.state, self.packing.watch
         waiting = [job for job in state.jobs if job.runnable]
-        runnable = self.watch.without_swap_hogs([job for job in waiting if state.ncpus or job.always_runs])
-        self.watch.expect_all([job for job in runnable if job.start_order])
-        late = {i for i, job in enumerate(runnable) if job.edf}
-        self.run_list = make_device_run_list(
-            runnable,
-            queue_projects(state, self.memory.recs, self.limits),
-            self.devices,
-            RoundRobinOutlook(outlook.devices, late, outlook.misses, outlook.limit_shortfalls),
-            now=state.now,
-            slice_seconds=state.slice,
-            ram_bytes=self.watch.ram,
-            available=self.available(),
-            blocked=instances_being_left(state) if self.devices.gpus else {},
-            cpu_order=self.turns([job for job in runnable if not job.gpu]),
-        )
+        runnable = watch.without_swap_hogs([job for job in waiting if state.ncpus or job.always_runs])
+        watch.expect_all([job for job in runnable if job.start_order])
+        turns = self.turns([job for job in runnable if not job.gpu])
+        self.run_list = self.packing.pack(runnable, turns, available=self.available())
         for job in waiting:
             if id(job) not in self.run_list.instances and not job.must_quit:
                 job.why = (self.run_list.waiting.get(id(job), NO_CPU),)
@@ -320,7 +292,7 @@ class Recent:
         plan = plan_device_fetch(
             [self._fetch_project(i) for i in range(len(state.projects))],
             outlook,
-            devices=self.devices,
+            devices=self.packing.devices,
             settings=FetchSettings(
                 buffer_min=self.low, buffer_total=self.total, minimal=prefs.fetch_minimal_work
             ),
@@ -329,10 +301,7 @@ class Recent:
         saturated = min([d.saturated for k, d in outlook.devices.items() if k in supplied], default=self.low)
         wait = max(FETCH_PERIOD, 0.5 * self.available() * (saturated - self.low))
         state.next_fetch = max(now + wait, state.next_contact(now), state.first_supplier())
-        reasons = named(plan.reasons, [p.description.id for p in state.projects])
-        note_reasons(state, reasons)
-        others = {i: as_told(requests, outlook) for i, requests in plan.others.items()}
-        return PlannedFetch(plan.project, as_told(plan.requests, outlook), others, reasons)
+        return explained(state, plan)
 
     def _fetch_project(self, i: int) -> DeviceFetchProject:
         state = self.state
@@ -342,8 +311,8 @@ class Recent:
             supplies=frozenset(state.projects[i].description.supplies),
             rec=self.memory.recs[i],
             dcf=self.correction(i),
-            devices=self.devices,
-            limits=self.limits[i],
+            devices=self.packing.devices,
+            limits=self.packing.limits[i],
         )
 
     # -- contacts -----------------------------------------------------------------------------------------------------

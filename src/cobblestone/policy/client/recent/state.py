@@ -8,10 +8,11 @@ Source: BOINC's ``scheduler_op`` of today (``find_project_with_overdue_results``
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from cobblestone.domain.values import changed
 from cobblestone.policy.client.core.protocol import Changes
-from cobblestone.policy.client.core.reasons import Why, why
+from cobblestone.policy.client.core.reasons import Why, named, why
 from cobblestone.policy.client.core.state import (
     NEVER,
     ClientJob,
@@ -20,12 +21,12 @@ from cobblestone.policy.client.core.state import (
     Phase,
     PlannedFetch,
 )
-from cobblestone.policy.client.core.values import FetchRequest, next_type_backoff, type_backoff_delay
+from cobblestone.policy.client.core.values import next_type_backoff, type_backoff_delay
 from cobblestone.policy.client.recent.concurrency import ProjectLimits
 from cobblestone.policy.client.recent.picks import QueueProject
 from cobblestone.policy.client.recent.rec import Devices, GpuType, gpu_relative_speed
 from cobblestone.policy.client.recent.round_robin import RoundRobinOutlook
-from cobblestone.policy.client.recent.work_fetch import DeviceFetchProject, Requests, queued_work
+from cobblestone.policy.client.recent.work_fetch import DeviceFetchProject, queued_work
 
 #: Seconds after which a finished job is reported in any case.
 REPORT_AFTER = 3600.0
@@ -230,13 +231,6 @@ def fetch_project(
     )
 
 
-def as_told(requests: Requests, outlook: RoundRobinOutlook) -> dict[str, FetchRequest]:
-    """Return requests with the seconds until a job sent now could start."""
-    return {
-        kind: FetchRequest(r.seconds, r.instances, outlook.devices[kind].busy) for kind, r in requests.items()
-    }
-
-
 def back_off_types(
     state: CoreState, project: int, asked: Collection[str], jobs: Sequence[ClientJob], *, rng: random.Random
 ) -> None:
@@ -263,11 +257,13 @@ def first_supplier_of(state: CoreState, kinds: Collection[str]) -> float:
     return min(times, default=NEVER)
 
 
-def note_reasons(state: CoreState, reasons: Iterable[Why]) -> None:
-    """Let projects know why they are asked for work, or are not; reasons name them by identity."""
+def explained(state: CoreState, plan: PlannedFetch) -> PlannedFetch:
+    """Return a plan whose reasons name projects by identity, and let these know why they are asked for work, or are not."""
+    reasons = named(plan.why, [project.description.id for project in state.projects])
     for reason in reasons:
         if "project" in reason.values:
             state.projects[state.position(str(reason.values["project"]))].why = (reason,)
+    return changed(plan, why=reasons)
 
 
 def together(plan: PlannedFetch, more: PlannedFetch) -> PlannedFetch:

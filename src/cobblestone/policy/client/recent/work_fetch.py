@@ -6,12 +6,13 @@ Source: BOINC's ``work_fetch`` of today.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.client.core.reasons import Why, why
-from cobblestone.policy.client.core.state import ClientJob
+from cobblestone.policy.client.core.state import ClientJob, PlannedFetch
+from cobblestone.policy.client.core.values import CPU, FetchRequest
 from cobblestone.policy.client.estimates import DCF_TRUSTED
 from cobblestone.policy.client.recent.concurrency import ProjectLimits
 from cobblestone.policy.client.recent.rec import Devices, priority
@@ -19,14 +20,6 @@ from cobblestone.policy.client.recent.round_robin import RoundRobinOutlook
 
 MIN_BUFFER = 180.0
 MAX_RUNNABLE = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceRequest:
-    """A request for one device type."""
-
-    seconds: float  #: instance-seconds
-    instances: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,27 +51,12 @@ class DeviceFetchProject:
     limits: ProjectLimits = ProjectLimits()
 
 
-Requests = dict[str, DeviceRequest]
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceFetchPlan:
-    """The project to ask and for what, and why (``project`` is None: no project)."""
-
-    project: int | None
-    requests: Requests
-    reasons: tuple[Why, ...] = ()
-    others: Mapping[int, Requests] = field(default_factory=dict[int, Requests])
-    """What further projects are asked for should they be contacted for another reason."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSettings:
     """Settings for all projects."""
 
     buffer_min: float
     buffer_total: float
-    share_by_type: bool = True
     minimal: bool = False  #: one job per device at a time
 
 
@@ -109,8 +87,8 @@ def plan_device_fetch(
     *,
     devices: Devices,
     settings: FetchSettings,
-) -> DeviceFetchPlan:
-    """Return the next request.
+) -> PlannedFetch:
+    """Return the next request; its reasons name projects by their positions.
 
     Projects are asked in order of group and priority, which queued work lowers; the first that can supply a type
     below the minimal buffer is asked for that type and for every other type that no project before it could
@@ -140,15 +118,15 @@ class _Fetch:
         ]
         self.order = sorted(range(len(projects)), key=lambda i: (-projects[i].group, -scores[i]))
 
-    def plan(self) -> DeviceFetchPlan:
+    def plan(self) -> PlannedFetch:
         for i, p in enumerate(self.projects):
             if p.non_cpu_intensive and not p.held and self._ruled_out(p) is None:
-                only = {"": DeviceRequest(seconds=1.0, instances=0.0)}
-                return DeviceFetchPlan(i, only, (why("fetch.non_cpu_intensive", project=i),))
+                only = {CPU: self._told(CPU, 1.0)}
+                return PlannedFetch(i, only, why=(why("fetch.non_cpu_intensive", project=i),))
         others = self._others()
         needed = {kind for kind, d in self.outlook.devices.items() if d.saturated < self.low}
         if not needed:
-            return DeviceFetchPlan(None, {}, (why("fetch.busy"),), others)
+            return PlannedFetch(others=others, why=(why("fetch.busy"),))
         reasons: list[Why] = []
         claimed: set[str] = set()
         for i in self.order:
@@ -169,16 +147,15 @@ class _Fetch:
             wanted = {k for k in able if k not in claimed and self.outlook.devices[k].saturated < self.total}
             reasons.append(why("fetch.first", project=i))
             others.pop(i, None)
-            return DeviceFetchPlan(
-                i, {k: self._request(i, k) for k in sorted(wanted)}, tuple(reasons), others
-            )
-        return DeviceFetchPlan(None, {}, tuple(reasons), others)
+            requests = {k: self._request(i, k) for k in sorted(wanted)}
+            return PlannedFetch(i, requests, others, tuple(reasons))
+        return PlannedFetch(others=others, why=tuple(reasons))
 
-    def _others(self) -> dict[int, Requests]:
+    def _others(self) -> dict[int, dict[str, FetchRequest]]:
         """Return what each project is asked for if it is contacted anyway: what no project before it could supply, or what it can
         if the volunteer wants that.
         """
-        found: dict[int, Requests] = {}
+        found: dict[int, dict[str, FetchRequest]] = {}
         claimed: set[str] = set()
         for i in self.order:
             p = self.projects[i]
@@ -233,32 +210,34 @@ class _Fetch:
         enough = p.queued_seconds.get(kind, 0.0) > self.low * usable
         return not (excluded and p.queued_instances.get(kind, 0.0) >= usable and enough)
 
-    def _request(self, i: int, kind: str) -> DeviceRequest:
+    def _told(self, kind: str, seconds: float, instances: float = 0.0) -> FetchRequest:
+        """Return a request with the seconds until a job sent now could start."""
+        return FetchRequest(seconds, instances, self.outlook.devices[kind].busy)
+
+    def _request(self, i: int, kind: str) -> FetchRequest:
         p, device = self.projects[i], self.outlook.devices[kind]
         usable = p.limits.usable_count(self.devices, kind)
         if p.share <= 0.0:
-            return DeviceRequest(seconds=1.0, instances=max(1.0, min(device.idle_now, float(usable))))
+            return self._told(kind, 1.0, max(1.0, min(device.idle_now, float(usable))))
         if self.settings.minimal:
-            return DeviceRequest(seconds=1.0, instances=float(usable))
+            return self._told(kind, 1.0, float(usable))
         if p.first_contact:
-            return DeviceRequest(seconds=1.0, instances=0.0)
+            return self._told(kind, 1.0)
         seconds = device.shortfall
         if not DCF_TRUSTED[0] <= p.dcf <= DCF_TRUSTED[1]:
             seconds = 1.0
         if p.limits.limited:
             # what its limit lets it use, and no more: idle instances beyond it are for others
-            return DeviceRequest(seconds=self.outlook.limit_shortfalls.get((i, kind), 0.0), instances=0.0)
+            return self._told(kind, self.outlook.limit_shortfalls.get((i, kind), 0.0))
         seconds *= usable / device.instances
         fair = min(device.instances * self._part(i, kind), usable) - p.queued_instances.get(kind, 0.0)
         instances = min(max(device.idle_now, fair, 0.0), float(usable))
         if instances > 0.0 and seconds <= 0.0:
             seconds = 1.0
-        return DeviceRequest(seconds=seconds, instances=instances)
+        return self._told(kind, seconds, instances)
 
     def _part(self, i: int, kind: str) -> float:
         """Return a project's part of the shares of those that can be asked for a device type."""
-        if not self.settings.share_by_type:
-            return 1.0
         sharing = float_sum(
             q.share
             for q in self.projects
