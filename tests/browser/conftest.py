@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from cobblestone.domain.work import ReplicationRules
 from cobblestone.policy.dispatch.rollout import RolloutPlan
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.app import create_app
-from cobblestone.server.daemons.housekeeping import AppCreditFollower, BadgeKeeper, HistoryKeeper
+from cobblestone.server.daemons.housekeeping import BadgeKeeper, HistoryKeeper, follow_app_credit
 from cobblestone.server.operation import interventions as operations
 from cobblestone.server.operation import rollout
 from cobblestone.server.operation.alerts import Watcher
@@ -79,8 +80,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSite]:
     people = populate(world, random.Random(7))
     ids = run_for_a_while(world)
     world.now += 120
-    for daemon in (AppCreditFollower(world.ctx), HistoryKeeper(world.ctx), BadgeKeeper(world.ctx)):
-        while world.run(daemon.step()):
+    steps = (
+        partial(follow_app_credit, world.ctx),
+        HistoryKeeper(world.ctx).step,
+        BadgeKeeper(world.ctx).step,
+    )
+    for step in steps:
+        while world.run(step()):
             pass
     world.ctx.started = world.now - 86400
     server = uvicorn.Server(uvicorn.Config(create_app(world.ctx), log_level="warning", lifespan="off"))

@@ -9,9 +9,10 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,13 @@ from cobblestone.domain.work import InputFile, JobLimits, ReplicationRules
 from cobblestone.policy.storage import answer_of
 from cobblestone.server.credit.trickle_daemon import TrickleCredit
 from cobblestone.server.daemons.housekeeping import (
-    AppCreditFollower,
     BadgeKeeper,
     HistoryKeeper,
     StatisticsUpdater,
-    TransferCounter,
+    count_transfers,
+    follow_app_credit,
 )
-from cobblestone.server.daemons.storage_proofs import StorageKeeper
+from cobblestone.server.daemons.storage_proofs import check_storage
 from cobblestone.server.operation import interventions
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger
@@ -61,7 +62,7 @@ LIMITS = JobLimits(rsc_fpops_est=1e12, rsc_fpops_bound=1e14, delay_bound=5 * DAY
 def live(world: World) -> None:
     """Let a project have a past: people, computers, jobs that ended in all ways, and some that did not end yet."""
     hosts = _join(world)
-    _until_idle(world, TransferCounter(world.ctx))  # it counts what is granted from now on
+    _until_idle(world, partial(count_transfers, world.ctx))  # it counts what is granted from now on
     _compute(world, hosts)
     _hold_credit(world, hosts)
     _keep_files(world, hosts[0])
@@ -105,7 +106,7 @@ def _compute(world: World, hosts: list[SimHost]) -> None:
         for name in list(ada.held)[:1]
     ]
     ada.rpc(trickles=said)
-    _until_idle(world, TrickleCredit(world.ctx))
+    _until_idle(world, TrickleCredit(world.ctx).step)
     world.now += 3600
     for host, liar in ((ada, False), (bob, True)):
         names = sorted(host.held)
@@ -188,9 +189,9 @@ def _keep_files(world: World, host: SimHost) -> None:
             offset, length = int(asked.get("offset")), int(asked.get("length"))
             nonce = asked.get("nonce")
             answer = {"nonce": nonce, "answer": answer_of(nonce, content[offset : offset + length])}
-        _until_idle(world, StorageKeeper(world.ctx))
+        _until_idle(world, partial(check_storage, world.ctx))
         world.now += DAY / 4
-    _until_idle(world, StorageKeeper(world.ctx))
+    _until_idle(world, partial(check_storage, world.ctx))
 
 
 def _speak(world: World, hosts: list[SimHost]) -> None:
@@ -234,8 +235,14 @@ def _speak(world: World, hosts: list[SimHost]) -> None:
 def _follow(world: World) -> None:
     """The daemons that keep sums and lists."""
     world.now += DAY
-    for daemon in (StatisticsUpdater, AppCreditFollower, TransferCounter, HistoryKeeper, BadgeKeeper):
-        _until_idle(world, daemon(world.ctx))
+    for step in (
+        StatisticsUpdater(world.ctx).step,
+        partial(follow_app_credit, world.ctx),
+        partial(count_transfers, world.ctx),
+        HistoryKeeper(world.ctx).step,
+        BadgeKeeper(world.ctx).step,
+    ):
+        _until_idle(world, step)
 
 
 def _wait(world: World, hosts: list[SimHost]) -> None:
@@ -250,11 +257,11 @@ def _wait(world: World, hosts: list[SimHost]) -> None:
     world.add_jobs(app, 2)
 
 
-def _until_idle(world: World, daemon: Any) -> None:
+def _until_idle(world: World, step: Callable[[], Coroutine[Any, Any, int]]) -> None:
     for _ in range(50):
-        if not world.run(daemon.step()):
+        if not world.run(step()):
             return
-    raise AssertionError(f"{daemon} is never idle")
+    raise AssertionError(f"{step} is never idle")
 
 
 # -- as text ---------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from cobblestone.domain.work import JobLimits, Outcome, ReplicationRules, Server
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.core.events import ContactProject
 from cobblestone.policy.client.core.values import CPU
-from cobblestone.server.daemons.housekeeping import ScaleUpdater
+from cobblestone.server.daemons.housekeeping import set_scales
 from cobblestone.server.run import SCALE_SWEEP_SECONDS
 from cobblestone.simulator.host.books import SimTask
 from cobblestone.simulator.host.server import draw_luck, job_peak, job_speed
@@ -151,7 +151,6 @@ class LiveProject:
         self.world = world
         self.model = model
         self.waiting: set[LiveDoor] = set()  #: hosts with something to report
-        self._scales = ScaleUpdater(world.ctx)
         self._look = 0.0  #: when it looks at app versions again
         self._streams = streams
         self._sizes = streams.stream("jobs", model.name)
@@ -197,7 +196,7 @@ class LiveProject:
         self.world.now = START + now
         if now >= self._look:
             self._look = now + SCALE_SWEEP_SECONDS
-            self.world.run(self._scales.step())
+            self.world.run(set_scales(self.world.ctx))
 
 
 def run_live(

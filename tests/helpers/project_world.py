@@ -33,7 +33,7 @@ from cobblestone.ops.settings import settings_template
 from cobblestone.server.app import create_app
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.daemons.assimilator import Assimilator
-from cobblestone.server.daemons.file_deleter import FileDeleter, Purger
+from cobblestone.server.daemons.file_deleter import delete_files
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.workers import Workers
@@ -116,8 +116,6 @@ class World:
         self.transitioner = Transitioner(self.ctx)
         self.validator = Validator(self.ctx, self.workers)
         self.assimilator = Assimilator(self.ctx, self.workers)
-        self.deleter = FileDeleter(self.ctx)
-        self.purger = Purger(self.ctx)
 
     def close(self) -> None:
         self.run(self.http.aclose())
@@ -150,8 +148,9 @@ class World:
             done = True
             while done:
                 done = False
-                for daemon in (self.transitioner, self.validator, self.assimilator, self.deleter):
+                for daemon in (self.transitioner, self.validator, self.assimilator):
                     done = bool(await daemon.step()) or done
+                done = bool(await delete_files(self.ctx)) or done
                 for daemon in (self.validator, self.assimilator):
                     unfinished = set(daemon.side_work.unfinished)
                     await daemon.side_work.wait(unfinished, at_most=None)

@@ -18,8 +18,9 @@ from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import World
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.server.core.storage import SharedFolder
+from cobblestone.server.daemons.file_deleter import purge
 from cobblestone.server.operation.export_files import export_archive
+from cobblestone.store.catalog.file_storage import FileStorage
 from cobblestone.store.work import archive
 from cobblestone.store.work.archive import Archive, ArchiveParts, packed, unpacked
 
@@ -54,7 +55,7 @@ def world(
         found.settle()
         found.now += 100
         found.settle()
-        assert found.run(found.purger.step()) == 1
+        assert found.run(purge(found.ctx)) == 1
     yield found
     found.close()
     postgres.release(address)
@@ -146,7 +147,7 @@ def test_a_damaged_part_is_told_and_holds_up_nothing_that_was_read(tmp_path: Pat
     (folder / f"{1:012d}-0000-{'0' * 32}.jsonl.gz").write_bytes(b"rubbish")
     (folder / "notes.txt").write_bytes(b"somebody's")
     with pytest.raises(StoreError, match="damaged"):
-        archive.follow(Archive(tmp_path / "own.sqlite", ArchiveParts(folder, SharedFolder())))
+        archive.follow(Archive(tmp_path / "own.sqlite", ArchiveParts(folder, FileStorage())))
 
 
 def test_an_archive_of_one_machine_moves_into_parts(world: World, tmp_path: Path):

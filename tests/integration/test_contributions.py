@@ -13,8 +13,8 @@ from cobblestone.domain.statistics import Contribution
 from cobblestone.domain.values import HostId, UserId
 from cobblestone.domain.work import InputFile
 from cobblestone.policy.storage import answer_of
-from cobblestone.server.daemons.housekeeping import TransferCounter
-from cobblestone.server.daemons.storage_proofs import StorageKeeper
+from cobblestone.server.daemons.housekeeping import count_transfers
+from cobblestone.server.daemons.storage_proofs import check_storage
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.contributions import contributions
 from cobblestone.store.operation.interventions import merge_computers
@@ -45,7 +45,7 @@ def _asked_to_keep(world: World, host: SimHost, content: bytes = CONTENT) -> str
 
 
 def _judge(world: World) -> None:
-    world.run(StorageKeeper(world.ctx).step())
+    world.run(check_storage(world.ctx))
 
 
 def _keep(
@@ -196,7 +196,7 @@ def test_transfers_count_for_valid_results_and_inputs_once_for_each_computer(sto
     app = storing.add_app("transfers")
     stored = storing.store_file("input", CONTENT)
     file = InputFile(name=stored.name, open_name="in", nbytes=stored.nbytes, md5=stored.md5)
-    storing.run(TransferCounter(storing.ctx).step())
+    storing.run(count_transfers(storing.ctx))
     storing.add_jobs(app, n=2, inputs=[file])
     host = storing.host(storing.user("alice"))
     host.rpc(ask=1e6)
@@ -205,12 +205,12 @@ def test_transfers_count_for_valid_results_and_inputs_once_for_each_computer(sto
     host.rpc(reports=reports)
     storing.settle()
     storing.now += 120
-    storing.run(TransferCounter(storing.ctx).step())
+    storing.run(count_transfers(storing.ctx))
     given = _given(storing, Owner.HOST, host.id)
     assert given[Contribution.SENT] == 2 * len(b"answer")
     program = storing.value("SELECT coalesce(sum(nbytes), 0) FROM file WHERE name <> ?", stored.name)
     assert len(CONTENT) <= given[Contribution.RECEIVED] <= len(CONTENT) + program
-    storing.run(TransferCounter(storing.ctx).step())
+    storing.run(count_transfers(storing.ctx))
     assert _given(storing, Owner.HOST, host.id) == given
 
 

@@ -18,7 +18,7 @@ from cobblestone.domain.values import HostId, TeamId, UserId
 from cobblestone.domain.work import HomogeneousRedundancy, InputFile, JobLimits, Recipients, ReplicationRules
 from cobblestone.server.operation.explain import explain_host, explain_result, explain_workunit
 from cobblestone.store.catalog import apps
-from cobblestone.store.people import credentials, users
+from cobblestone.store.people import account_changes, credentials, users
 from cobblestone.wire.scheduler.host import CoprocRequest
 from cobblestone.wire.scheduler.report import StickyFile
 from cobblestone.wire.scheduler.request import InProgressResult
@@ -30,7 +30,7 @@ APPLE = {"p_vendor": "Apple", "p_model": "Apple M2", "os_name": "Darwin"}
 
 def prefer(world: World, user_id: int, preferences: ProjectPreferences, **venues: ProjectPreferences) -> None:
     text = preferences_text(preferences, **venues)
-    world.write(lambda tx: users.set_project_preferences(tx, UserId(user_id), text))
+    world.write(lambda tx: account_changes.set_project_preferences(tx, UserId(user_id), text))
 
 
 def app_names(host: SimHost) -> list[str]:

@@ -22,7 +22,7 @@ from cobblestone.domain.errors import Busy, ConfigError, StoreError
 from cobblestone.domain.exports import ExportOrder
 from cobblestone.domain.values import UserId
 from cobblestone.policy.credit.history import FIRST_SECONDS, KEEP_DELETIONS, LATE_SECONDS
-from cobblestone.server.daemons.housekeeping import AccountKeeper, BadgeKeeper, Exporter
+from cobblestone.server.daemons.housekeeping import BadgeKeeper, export_if_due, keep_accounts
 from cobblestone.server.files.exports import ExportReport, last_export
 from cobblestone.server.operation import export_files
 from cobblestone.server.operation.alerts import export_warnings
@@ -189,7 +189,7 @@ def test_who_leaves_is_announced_for_sixty_days_and_then_forgotten(world: World)
     assert ids(world, "user_deleted.gz") == [erased]
     assert ids(world, "host.gz") == [computers[1]]
     world.now += KEEP_DELETIONS + 10
-    world.run(AccountKeeper(world.ctx).step())
+    world.run(keep_accounts(world.ctx))
     export(world)
     assert ids(world, "user_deleted.gz") == []
     assert ids(world, "host_deleted.gz") == []
@@ -199,7 +199,7 @@ def test_who_leaves_is_announced_for_sixty_days_and_then_forgotten(world: World)
 def test_a_removed_computer_that_calls_again_is_back(world: World):
     host = add_host(world, add_user(world, "ana"), removed_time=world.now)
     world.write(lambda tx: tx.execute("UPDATE host SET rpc_time = ? WHERE id = ?", (world.now + 1, host)))
-    world.run(AccountKeeper(world.ctx).step())
+    world.run(keep_accounts(world.ctx))
     export(world)
     assert (ids(world, "host.gz"), ids(world, "host_deleted.gz")) == ([host], [])
 
@@ -380,7 +380,7 @@ def test_a_server_that_stops_ends_its_export(world: World, monkeypatch: pytest.M
     world.now += FIRST_SECONDS
 
     async def stop_in_the_middle() -> None:
-        step = asyncio.create_task(Exporter(world.ctx).step())
+        step = asyncio.create_task(export_if_due(world.ctx))
         await asyncio.to_thread(eventually, lambda: pid.exists() and pid.read_text().endswith("\n"))
         step.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -574,12 +574,11 @@ def test_account_managers_hear_of_a_founder_and_everybody_of_a_profile(world: Wo
 def test_the_server_exports_when_it_is_due_in_a_process_that_gives_way(world: World):
     add_user(world, "ana")
     world.ctx.started = world.now
-    exporter = Exporter(world.ctx)
-    world.run(exporter.step())
+    world.run(export_if_due(world.ctx))
     assert last_export(world.ctx.folder) is None
     world.now += FIRST_SECONDS
     assert list(export_warnings(world.ctx)) == []
-    world.run(exporter.step())
+    world.run(export_if_due(world.ctx))
     made = last_export(world.ctx.folder)
     assert made is not None
     assert made.records["user"] == 1
@@ -593,7 +592,7 @@ def test_an_export_that_fails_is_an_error_of_the_daemon_and_a_late_one_a_warning
     world.ctx.started = world.now
     world.now += FIRST_SECONDS
     with pytest.raises(StoreError, match="unknown setting 'nonsense'"):
-        world.run(Exporter(world.ctx).step())
+        world.run(export_if_due(world.ctx))
     world.now += LATE_SECONDS + 1
     (warning,) = export_warnings(world.ctx)
     assert warning.code == "export_old"
@@ -602,7 +601,7 @@ def test_an_export_that_fails_is_an_error_of_the_daemon_and_a_late_one_a_warning
 def test_a_project_that_does_not_want_exports_makes_none_and_is_not_warned(make_world: Callable[..., World]):
     world = make_world(export={"every_seconds": 0})
     world.now += 10 * 86400
-    world.run(Exporter(world.ctx).step())
+    world.run(export_if_due(world.ctx))
     assert last_export(world.ctx.folder) is None
     assert list(export_warnings(world.ctx)) == []
 

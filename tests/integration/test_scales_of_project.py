@@ -15,7 +15,7 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.exports import PublishedScale
 from cobblestone.domain.people import Scope
 from cobblestone.server.credit.scales import KEPT_FILE, kept_scales
-from cobblestone.server.daemons.housekeeping import ScaleUpdater
+from cobblestone.server.daemons.housekeeping import set_scales
 from cobblestone.store.credit import credit_statistics
 from cobblestone.store.people import credentials
 from cobblestone.wire.project.scales import parse_project_scales, write_published_scales_json
@@ -114,14 +114,13 @@ def test_published_scales_are_set_for_gpu_only_apps_and_kept(gpus: World) -> Non
 
 
 def test_the_daemon_that_sets_scales_keeps_to_what_was_applied(gpus: World) -> None:
-    daemon = ScaleUpdater(gpus.ctx)
-    gpus.run(daemon.step())
+    gpus.run(set_scales(gpus.ctx))
     assert stored(gpus)["only", "cuda", 100] == pytest.approx(0.1)  # a tenth, as deployed
     apply(gpus, {"scales": {"cuda": 0.05}})
-    gpus.run(daemon.step())
+    gpus.run(set_scales(gpus.ctx))
     assert stored(gpus)["only", "cuda", 100] == 0.05
     (gpus.ctx.folder.root / KEPT_FILE).unlink()
-    gpus.run(daemon.step())
+    gpus.run(set_scales(gpus.ctx))
     assert stored(gpus)["only", "cuda", 100] == pytest.approx(0.1)
 
 

@@ -22,6 +22,7 @@ from tests.helpers.project_world import URL, SimHost, World, file_size, post_upl
 from cobblestone.domain.apps import AppFile
 from cobblestone.domain.work import InputFile, OutputSpec
 from cobblestone.server.app import create_app
+from cobblestone.server.daemons.file_deleter import purge
 from cobblestone.server.run import open_project
 from cobblestone.store.catalog.apps import to_json
 from cobblestone.store.catalog.files import fan_out, place_of
@@ -302,7 +303,7 @@ def test_purged_jobs_leave_the_project_and_stay_in_the_archive(make_world):
     world.write(lambda tx: batches.retire_batch(tx, batch.id))
     world.settle()
     world.now += 60
-    assert world.run(world.purger.step()) == 1
+    assert world.run(purge(world.ctx)) == 1
     assert world.value("SELECT COUNT(*) FROM workunit") == 0
     columns, rows = archive.query(
         world.ctx.archive.path,
@@ -316,7 +317,7 @@ def test_purged_jobs_leave_the_project_and_stay_in_the_archive(make_world):
 
 def test_what_programs_wrote_leaves_the_archive_with_its_account(make_world):
     from cobblestone.domain.values import UserId
-    from cobblestone.server.daemons.housekeeping import AccountKeeper
+    from cobblestone.server.daemons.housekeeping import keep_accounts
     from cobblestone.store.people import account_changes
     from cobblestone.store.work import archive
 
@@ -330,7 +331,7 @@ def test_what_programs_wrote_leaves_the_archive_with_its_account(make_world):
         host.rpc(reports=[host.finish(task, b"x")])
     world.settle()
     world.now += 60
-    assert world.run(world.purger.step()) == 1
+    assert world.run(purge(world.ctx)) == 1
 
     def written() -> list[tuple[int, bool]]:
         sql = "SELECT r.user_id, t.stderr IS NOT NULL FROM result r JOIN result_text t ON t.result_id = r.id ORDER BY 1"
@@ -339,7 +340,7 @@ def test_what_programs_wrote_leaves_the_archive_with_its_account(make_world):
     assert written() == [(1, True), (2, True)]
     world.write(lambda tx: account_changes.ask_to_erase(tx, UserId(1), world.now))
     world.now += 1
-    world.run(AccountKeeper(world.ctx).step())
+    world.run(keep_accounts(world.ctx))
     assert written() == [(1, False), (2, True)]
 
 
@@ -360,7 +361,7 @@ def test_the_beginning_of_an_upload_that_nobody_continues_goes_after_a_month(wor
     for path, age in ((old, 31), (new, 1)):
         path.write_bytes(b"half")
         os.utime(path, (world.now - age * 86400, world.now - age * 86400))
-    world.run(world.purger.step())
+    world.run(purge(world.ctx))
     assert not old.exists()
     assert new.exists()
 

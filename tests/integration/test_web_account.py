@@ -17,7 +17,7 @@ from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import PASSWORD, email
 
 from cobblestone.domain.values import TeamId, UserId
-from cobblestone.server.daemons.housekeeping import AccountKeeper
+from cobblestone.server.daemons.housekeeping import keep_accounts
 from cobblestone.service.mail import Mailer, outbox
 from cobblestone.service.passwords import one_time_password, time_step
 from cobblestone.store.people import mails, teams, users
@@ -390,10 +390,10 @@ def test_an_account_is_deleted_after_the_grace_period_and_its_credit_stays(world
     assert answer.headers["location"] == "/login.php?done=erase"
     assert visitor.get("/home.php").status_code == 303
     world.now += 6.9 * 86400
-    world.run(AccountKeeper(world.ctx).step())
+    world.run(keep_accounts(world.ctx))
     assert world.value("SELECT name FROM user_account WHERE id = 1") == "Ada"
     world.now += 0.2 * 86400
-    world.run(AccountKeeper(world.ctx).step())
+    world.run(keep_accounts(world.ctx))
     everything = "".join(
         repr(world.query(f"SELECT * FROM {table}"))
         for table in (
@@ -425,7 +425,7 @@ def test_a_deletion_is_taken_back_by_logging_in(world: World) -> None:
     assert answer.headers["location"] == "/delete_account.php"
     send(visitor, "/delete_account.php", "keep")
     world.now += 30 * 86400
-    world.run(AccountKeeper(world.ctx).step())
+    world.run(keep_accounts(world.ctx))
     assert world.value("SELECT name FROM user_account") == "Ada"
 
 

@@ -13,6 +13,7 @@ from tests.helpers.project_world import SimHost, World, failed
 from tests.helpers.visitors import Visitor, text_of
 
 from cobblestone.domain.apps import App
+from cobblestone.server.daemons import file_deleter
 from cobblestone.store.catalog import apps
 
 DAY = 86400.0
@@ -95,7 +96,7 @@ def purge(world: World) -> None:
     world.write(lambda tx: tx.execute("UPDATE batch SET state = 4"))
     world.settle()
     world.now += 40 * DAY
-    while world.run(world.purger.step()):
+    while world.run(file_deleter.purge(world.ctx)):
         pass
 
 

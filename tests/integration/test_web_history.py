@@ -10,6 +10,7 @@ from tests.helpers.project_world import World, failed
 from tests.helpers.visitors import Visitor, text_of
 
 from cobblestone.domain.values import TeamId, UserId
+from cobblestone.server.daemons.file_deleter import purge
 from cobblestone.server.daemons.housekeeping import HistoryKeeper
 from cobblestone.store.people import users
 
@@ -82,7 +83,7 @@ def test_purging_takes_nothing_out_of_the_history(earned: World) -> None:
     earned.write(lambda tx: tx.execute("UPDATE batch SET state = 4"))
     earned.settle()
     earned.now += 40 * DAY
-    while earned.run(earned.purger.step()):
+    while earned.run(purge(earned.ctx)):
         pass
     assert earned.value("SELECT count(*) FROM workunit") == 3
     keep(earned)

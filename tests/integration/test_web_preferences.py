@@ -9,7 +9,7 @@ from lxml import html
 from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 
-from cobblestone.server.daemons.housekeeping import AppCreditFollower
+from cobblestone.server.daemons.housekeeping import follow_app_credit
 from cobblestone.wire.project.account import email_hash
 from cobblestone.wire.project.preferences import GlobalPreferences, read_computing, read_project
 
@@ -305,12 +305,11 @@ def test_credit_by_app_follows_the_ledger_and_sorts_the_lists(world: World) -> N
         host.rpc(reports=[host.finish(name, b"answer", cpu_time=400.0)])
         world.settle()
     world.now += 100
-    follower = AppCreditFollower(world.ctx)
-    while world.run(follower.step()):
+    while world.run(follow_app_credit(world.ctx)):
         pass
     sums = dict(world.query("SELECT owner_id, total_credit FROM app_credit WHERE owner = 'user'"))
     assert sums == dict(world.query("SELECT user_id, sum(granted) FROM credit_entry GROUP BY user_id"))
-    assert world.run(follower.step()) == 0
+    assert world.run(follow_app_credit(world.ctx)) == 0
     visitor = Visitor(world)
     everybody = text_of(visitor.get("/top_users.php?by=total"))
     assert "Ada" in everybody

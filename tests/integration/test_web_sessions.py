@@ -11,9 +11,9 @@ from tests.helpers.visitors import Visitor, hashes_verified, text_of
 from tests.helpers.volunteers import PASSWORD, email
 
 from cobblestone.domain.values import UserId
-from cobblestone.server.daemons.housekeeping import AccountKeeper
+from cobblestone.server.daemons.housekeeping import keep_accounts
 from cobblestone.service.pages.sessions import MAX_AGE_SECONDS
-from cobblestone.store.people import users
+from cobblestone.store.people import account_changes
 
 NEW = {"user_name": "Eve", "email_addr": "Eve@Example.org", "passwd": "long enough"}
 
@@ -154,11 +154,10 @@ def test_a_copy_of_a_cookie_is_worth_nothing_after_its_owner_logged_out(world: W
 def test_sessions_that_were_logged_out_are_forgotten_when_their_cookies_are_too_old(world: World) -> None:
     world.user("ada")
     Visitor(world).log_in("ada").log_out()
-    keeper = AccountKeeper(world.ctx)
-    world.run(keeper.step())
+    world.run(keep_accounts(world.ctx))
     assert world.value("SELECT count(*) FROM ended_session") == 1
     world.now += MAX_AGE_SECONDS + 1
-    world.run(keeper.step())
+    world.run(keep_accounts(world.ctx))
     assert world.value("SELECT count(*) FROM ended_session") == 0
 
 
@@ -174,11 +173,7 @@ def test_a_session_ends_after_a_month(world: World) -> None:
 def test_a_new_password_ends_all_sessions(world: World) -> None:
     world.user("ada")
     visitor = Visitor(world).log_in("ada")
-    world.write(
-        lambda tx: users.set_password(
-            tx, UserId(1), passwd_hash="x", authenticator="f" * 32, weak_authenticator="1_f"
-        )
-    )
+    world.write(lambda tx: account_changes.set_password(tx, UserId(1), "x"))
     assert visitor.get("/home.php").status_code == 303
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, get_args
+from contextlib import suppress
+from typing import get_args
 
 import annotated_types
 import pytest
@@ -44,15 +45,11 @@ def just_outside(section: type[Section]) -> Iterator[tuple[str, float]]:
 
 @pytest.mark.parametrize("kind", [Settings, ManagerSettings, StatisticsSettings])
 def test_a_value_outside_of_a_bound_is_refused(kind: type[FileSettings]):
-    taken: list[tuple[str, str, Any]] = []
+    taken: list[tuple[str, str, float]] = []
     for section in sections(kind):
         for name, value in just_outside(section):
             whole = section.model_fields[name].annotation is int and value == value
-            given = {name: int(value) if whole else value}
-            try:
-                section.model_validate(given)
-            except ValidationError as error:
-                assert {each["loc"][0] for each in error.errors()} >= {name}
-            else:
-                taken.append((section.__name__, *given.items()))
+            with suppress(ValidationError):
+                section.model_validate({name: int(value) if whole else value})
+                taken.append((section.__name__, name, value))
     assert taken == []

@@ -114,13 +114,9 @@ CHECKS: Mapping[str, Check] = diagnosis.by_name(
         find=diagnosis.in_rows(figures.totals_follow),
         repair=diagnosis.in_write(figures.settle_totals),
         repair_text="Sets the totals to what the ledger holds.",
-        advice="Report it as a bug of cobblestone, with the rows.",
     ),
     Check(
-        name="rows",
-        promise="No row names one that is not there.",
-        find=diagnosis.in_rows(figures.orphans),
-        advice="Report it as a bug of cobblestone, with the rows.",
+        name="rows", promise="No row names one that is not there.", find=diagnosis.in_rows(figures.orphans)
     ),
     Check(
         name="people",

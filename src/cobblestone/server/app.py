@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import structlog
@@ -45,20 +46,17 @@ _PARTS = {
     "readyz": "health",
     "metrics": "health",
 }
-_ACCOUNT_RPCS = frozenset(
-    {
-        "get_project_config.php",
-        "create_account.php",
-        "lookup_account.php",
-        "am_get_info.php",
-        "am_set_info.php",
-        "login_token_lookup.php",
-        "team_lookup.php",
-        "team_email_list.php",
-        "rss_main.php",
-        "notices.php",
-    }
-)
+_ACCOUNT_RPCS = {
+    "get_project_config.php": AccountRpc.get_project_config,
+    "create_account.php": AccountRpc.create_account,
+    "lookup_account.php": AccountRpc.lookup_account,
+    "am_get_info.php": AccountRpc.am_get_info,
+    "am_set_info.php": AccountRpc.am_set_info,
+    "login_token_lookup.php": AccountRpc.login_token_lookup,
+    "team_lookup.php": AccountRpc.team_lookup,
+    "team_email_list.php": AccountRpc.team_members,
+}
+_FEEDS = {"rss_main.php": FeedPages.news, "notices.php": FeedPages.notices}
 
 _STATUS: dict[type[Exception], int] = {NotFound: 404, Conflict: 409, Busy: 503, StoreError: 503}
 
@@ -95,16 +93,8 @@ def _web(ctx: ServerContext) -> list[BaseRoute]:
     rpc = AccountRpc(ctx, accounts)
     feeds = FeedPages(ctx)
     return [
-        Route("/get_project_config.php", rpc.get_project_config),
-        Route("/create_account.php", rpc.create_account),
-        Route("/lookup_account.php", rpc.lookup_account),
-        Route("/am_get_info.php", rpc.am_get_info),
-        Route("/am_set_info.php", rpc.am_set_info),
-        Route("/login_token_lookup.php", rpc.login_token_lookup),
-        Route("/team_lookup.php", rpc.team_lookup),
-        Route("/team_email_list.php", rpc.team_members),
-        Route("/rss_main.php", feeds.news),
-        Route("/notices.php", feeds.notices),
+        *(Route(f"/{path}", partial(answer, rpc)) for path, answer in _ACCOUNT_RPCS.items()),
+        *(Route(f"/{path}", partial(answer, feeds)) for path, answer in _FEEDS.items()),
         *ScaleExport(ctx).routes(),
         ExportFiles(ctx.folder).route(),
         *api_routes(ctx),
@@ -117,7 +107,7 @@ def _part_of(path: str) -> str:
     if path == SCHEDULER_PATH:
         return "scheduler"
     first = path.partition("/")[0]
-    if first in _ACCOUNT_RPCS:
+    if first in _ACCOUNT_RPCS or first in _FEEDS:
         return "account"
     return "operator" if first.startswith("ops") else _PARTS.get(first, "page")
 

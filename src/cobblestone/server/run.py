@@ -25,8 +25,8 @@ from cobblestone.server.core.roles import ALL_ROLES, HTTP_ROLES, WATCHER, Role
 from cobblestone.server.credit.trickle_daemon import TrickleCredit
 from cobblestone.server.daemons import housekeeping
 from cobblestone.server.daemons.assimilator import Assimilator
-from cobblestone.server.daemons.file_deleter import ArchiveFollower, FileDeleter, Purger
-from cobblestone.server.daemons.storage_proofs import StorageKeeper
+from cobblestone.server.daemons.file_deleter import delete_files, follow_archive, purge
+from cobblestone.server.daemons.storage_proofs import check_storage
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.daemons.workers import Workers
@@ -88,14 +88,36 @@ def open_project(
             store.close()
 
 
-def _contributions(
-    ctx: ServerContext,
-) -> Iterator[tuple[StorageKeeper | housekeeping.TransferCounter, float]]:
-    """Yield the daemons that count contributions other than computing, if the project enables that."""
+def _statistics(ctx: ServerContext) -> Iterator[tuple[str, supervision.Step, float]]:
+    """Yield names, steps and sweeps of the daemons that keep sums, lists, mails and accounts."""
+    mailer = Mailer(ctx, ctx.settings.mail, ctx.folder.root)
+    yield "statistics", housekeeping.StatisticsUpdater(ctx).step, STATISTICS_SWEEP_SECONDS
+    yield "trickles", TrickleCredit(ctx).step, supervision.SWEEP_SECONDS
+    yield "scales", partial(housekeeping.set_scales, ctx), SCALE_SWEEP_SECONDS
+    yield mailer.name, mailer.step, supervision.SWEEP_SECONDS
+    yield "accounts", partial(housekeeping.keep_accounts, ctx), ACCOUNT_SWEEP_SECONDS
+    yield "top_lists", partial(housekeeping.follow_app_credit, ctx), TOP_LIST_SWEEP_SECONDS
+    yield "history", housekeeping.HistoryKeeper(ctx).step, HISTORY_SWEEP_SECONDS
+    yield "badges", housekeeping.BadgeKeeper(ctx).step, STATISTICS_SWEEP_SECONDS
     if ctx.settings.contributions.storage:
-        yield StorageKeeper(ctx), ACCOUNT_SWEEP_SECONDS
+        yield "storage", partial(check_storage, ctx), ACCOUNT_SWEEP_SECONDS
     if ctx.settings.contributions.network:
-        yield housekeeping.TransferCounter(ctx), HISTORY_SWEEP_SECONDS
+        yield "transfers", partial(housekeeping.count_transfers, ctx), HISTORY_SWEEP_SECONDS
+    every = ctx.settings.export.every_seconds or math.inf
+    yield "exporter", partial(housekeeping.export_if_due, ctx), min(EXPORT_SWEEP_SECONDS, every / 5)
+
+
+def _in_turn(
+    ctx: ServerContext, roles: frozenset[Role]
+) -> Iterator[tuple[Role, str, supervision.Step, float]]:
+    """Yield daemons that run in one process at a time, with the role that they belong to."""
+    if Role.FILE_DELETER in roles:
+        yield Role.FILE_DELETER, Role.FILE_DELETER, partial(delete_files, ctx), DELETE_SWEEP_SECONDS
+    if Role.PURGER in roles:
+        yield Role.PURGER, Role.PURGER, partial(purge, ctx), PURGE_SWEEP_SECONDS
+    if Role.STATISTICS in roles:
+        for name, step, seconds in _statistics(ctx):
+            yield Role.STATISTICS, name, step, seconds
 
 
 def _daemons(
@@ -111,44 +133,17 @@ def _daemons(
             pause=transitioner.until_next,
             step_limit=SHORT_STEP_SECONDS,
         )
-    if Role.VALIDATOR in roles:
-        yield supervision.DaemonTask(
-            name=Role.VALIDATOR, step=Validator(ctx, workers).step, step_limit=SHORT_STEP_SECONDS
-        )
-    if Role.ASSIMILATOR in roles:
-        yield supervision.DaemonTask(
-            name=Role.ASSIMILATOR, step=Assimilator(ctx, workers).step, step_limit=SHORT_STEP_SECONDS
-        )
-    if Role.FILE_DELETER in roles:
-        step = supervision.in_turn(ctx.processes, Role.FILE_DELETER, FileDeleter(ctx).step)
-        yield supervision.DaemonTask(name=Role.FILE_DELETER, step=step, sweep_seconds=DELETE_SWEEP_SECONDS)
-    if Role.PURGER in roles:
-        step = supervision.in_turn(ctx.processes, Role.PURGER, Purger(ctx).step)
-        yield supervision.DaemonTask(name=Role.PURGER, step=step, sweep_seconds=PURGE_SWEEP_SECONDS)
-    if Role.STATISTICS in roles:
-        for daemon, seconds in (
-            (housekeeping.StatisticsUpdater(ctx), STATISTICS_SWEEP_SECONDS),
-            (TrickleCredit(ctx), supervision.SWEEP_SECONDS),
-            (housekeeping.ScaleUpdater(ctx), SCALE_SWEEP_SECONDS),
-            (Mailer(ctx, ctx.settings.mail, ctx.folder.root), supervision.SWEEP_SECONDS),
-            (housekeeping.AccountKeeper(ctx), ACCOUNT_SWEEP_SECONDS),
-            (housekeeping.AppCreditFollower(ctx), TOP_LIST_SWEEP_SECONDS),
-            (housekeeping.HistoryKeeper(ctx), HISTORY_SWEEP_SECONDS),
-            (housekeeping.BadgeKeeper(ctx), STATISTICS_SWEEP_SECONDS),
-            *_contributions(ctx),
-            (
-                housekeeping.Exporter(ctx),
-                min(EXPORT_SWEEP_SECONDS, (ctx.settings.export.every_seconds or math.inf) / 5),
-            ),
-        ):
-            step = supervision.in_turn(ctx.processes, Role.STATISTICS, daemon.step)
-            yield supervision.DaemonTask(name=daemon.name, step=step, sweep_seconds=seconds)
+    for role, daemon in ((Role.VALIDATOR, Validator), (Role.ASSIMILATOR, Assimilator)):
+        if role in roles:
+            step = daemon(ctx, workers).step
+            yield supervision.DaemonTask(name=role, step=step, step_limit=SHORT_STEP_SECONDS)
+    for role, name, step, seconds in _in_turn(ctx, roles):
+        turn = supervision.in_turn(ctx.processes, role, step)
+        yield supervision.DaemonTask(name=name, step=turn, sweep_seconds=seconds)
     if Role.WEB in roles:
         if ctx.archive.parts is not None:
-            follower = ArchiveFollower(ctx)
-            yield supervision.DaemonTask(
-                name=follower.name, step=follower.step, sweep_seconds=PURGE_SWEEP_SECONDS
-            )
+            step = partial(follow_archive, ctx)
+            yield supervision.DaemonTask(name="archive", step=step, sweep_seconds=PURGE_SWEEP_SECONDS)
         yield supervision.DaemonTask(name=WATCHER, step=Watcher(ctx).step, sweep_seconds=WATCH_SECONDS)
 
 

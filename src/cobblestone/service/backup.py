@@ -28,7 +28,7 @@ from cobblestone.service.settings import settings_mode, with_database
 from cobblestone.service.tar_files import MODES, pack_folder, unpack_folder
 from cobblestone.store.engine.reading import is_postgres
 from cobblestone.store.maintenance import snapshot as snapshots
-from cobblestone.store.maintenance.upgrade import check_revision, check_schema, current_revision
+from cobblestone.store.maintenance.upgrade import check_revision, current_revision, needs_steps
 
 MANIFEST = "manifest.json"
 DUMP = "database.dump"
@@ -399,7 +399,7 @@ def check_backup(
         return manifest
     if manifest.database == "postgresql":
         snapshots.check_dump(root / DUMP)
-        check_schema(manifest.schema, str(shown), kind.schema)
+        needs_steps(manifest.schema or None, str(shown), kind.schema)
         return manifest
     database = root / kind.database
     if problems := snapshots.database_problems(database):

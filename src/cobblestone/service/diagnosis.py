@@ -36,7 +36,7 @@ class Check(Generic[C, P]):
     name: str
     promise: str
     find: Callable[P, Iterator[Finding]]
-    advice: str  #: what to do about findings that are not repaired
+    advice: str = "Report it as a bug of cobblestone, with the rows."  #: what to do about findings that are not repaired
     repair: Callable[[C], int] | None = None  #: returns how many things it mended
     repair_text: str = ""  #: what the repair does
     only_warns: bool = False  #: findings are worth a look, but nothing is broken

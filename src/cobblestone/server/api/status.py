@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
-
 from cobblestone import __version__
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema import project as schema
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.hosts import HostDescription
-from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.domain.values import form_of
 from cobblestone.domain.work import ServerState
 from cobblestone.policy.dispatch.versions import count_matching_hosts
 from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.core.context import free_bytes
 from cobblestone.server.core.plan_classes import load_plan_classes
-from cobblestone.server.operation.alerts import current_warnings
+from cobblestone.server.operation.alerts import current_warnings, project_counters
 from cobblestone.service.supervision import daemon_notes, daemons_of_all, is_alive
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.sqlite import database_bytes
-from cobblestone.store.operation import figures as stored
-from cobblestone.store.operation.processes import DaemonNote, ProcessRow, server_processes
+from cobblestone.store.operation.figures import rare_counts
+from cobblestone.store.operation.processes import DaemonNote, server_processes
 from cobblestone.store.people import hosts
 from cobblestone.store.work import messages
 from cobblestone.store.work import rows as work
@@ -36,25 +32,28 @@ async def get_status(call: Call) -> schema.ProjectStatus:
     """Return the state of the project."""
     ctx = call.ctx
 
-    def read(
-        db: Database,
-    ) -> tuple[stored.WaitingCounts, stored.ProjectFigures, stored.Endings, Sequence[ProcessRow]]:
-        ended = stored.endings(db, since=call.now - SECONDS_PER_DAY)
-        return (
-            stored.project_counts(db, now=call.now),
-            stored.project_figures(db, now=call.now),
-            sum((row.endings for row in ended), stored.Endings()),
-            server_processes(db),
-        )
-
-    counts, figures, ended, processes = await ctx.store.aread(read)
+    state, rare, processes = await ctx.store.aread(
+        lambda db: (project_counters(db, now=call.now), rare_counts(db), server_processes(db))
+    )
+    figures, ended = state.figures, state.endings
     found = daemons_of_all(daemon_notes(ctx, call.now), processes, call.now)
     warnings = current_warnings(ctx, figures, ended)
     return schema.ProjectStatus(
         name=ctx.settings.project.name,
         url=ctx.settings.project.url,
         version=__version__,
-        counts=schema.Counts(**asdict(counts)),
+        counts=schema.Counts(
+            users=figures.users,
+            hosts=figures.hosts,
+            active_hosts=figures.hosts_active,
+            open_batches=figures.batches_open,
+            results_unsent=figures.unsent,
+            results_in_progress=figures.in_progress,
+            workunits_to_validate=figures.validation,
+            workunits_to_assimilate=figures.assimilation,
+            workunits_to_delete=figures.deletion,
+            **rare,
+        ),
         started=ctx.started or None,
         disk_free=free_bytes(ctx),
         database_bytes=database_bytes(ctx.folder.database),
@@ -76,10 +75,9 @@ async def get_status(call: Call) -> schema.ProjectStatus:
             for process in processes
         ],
         warnings=[
-            schema.ProjectWarning(
-                code=warning.code,
-                text=warning.text,
-                severe=warning.severe,
+            form_of(
+                schema.ProjectWarning,
+                warning,
                 since=ctx.health.warnings[warning.code].since
                 if warning.code in ctx.health.warnings
                 else call.now,

@@ -27,6 +27,7 @@ from obstore.store import S3Store
 
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.settings import StorageSection
+from cobblestone.store.catalog.file_storage import FileStorage
 
 if TYPE_CHECKING:
     from obstore import ListStream, ObjectMeta
@@ -51,7 +52,7 @@ _CACHED = ("download", "upload")
 _SHOWN = 300
 
 
-class StorageBucket:
+class StorageBucket(FileStorage):
     """Files in a bucket; the project's folder is a cache."""
 
     in_bucket = True

@@ -86,18 +86,11 @@ TEXT_NAMES = ("about", "science", "terms")
 MAX_TEXT_BYTES = 200_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    stamp: tuple[int, int]
-    text: str
-
-
 class ProjectTexts:
-    """Reads the project's texts; reads them again after a change."""
+    """Reads the project's texts from its folder each time: they are short, and few pages show them."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._known: dict[Path, _Read] = {}
 
     def text(self, name: str, language: str) -> str | None:
         """Return a text in a language, or in the language that the project wrote it in; None if there is none."""
@@ -110,16 +103,10 @@ class ProjectTexts:
 
     def _read(self, path: Path) -> str | None:
         try:
-            status = path.stat()
-            stamp = (status.st_mtime_ns, status.st_size)
-            known = self._known.get(path)
-            if known is None or known.stamp != stamp:
-                with path.open("rb") as file:
-                    known = _Read(stamp, file.read(MAX_TEXT_BYTES).decode("utf-8", "replace").strip())
-                self._known[path] = known
+            with path.open("rb") as file:
+                return file.read(MAX_TEXT_BYTES).decode("utf-8", "replace").strip() or None
         except OSError:
             return None
-        return known.text or None
 
 
 _KEY_LETTERS = 32

@@ -21,83 +21,50 @@ RELEASE_BATCH = 1000
 PARTIAL_UPLOAD_SECONDS = 30 * 86400.0
 
 
-class FileDeleter:
-    """Deletes input files and outputs that no rule needs any more."""
-
-    name = "file_deleter"
-
-    def __init__(self, ctx: ServerContext) -> None:
-        self._ctx = ctx
-
-    async def step(self) -> int:
-        """Handle up to a batch; return how many objects were deleted."""
-        ctx = self._ctx
-        n = 0
-        if await ctx.store.aread(batches.answers_to_release):
-            n = await ctx.store.awrite(
-                lambda tx: batches.release_answers(tx, now=ctx.clock(), limit=RELEASE_BATCH)
-            )
-        gone = await ctx.store.aread(partial(lifecycle.files_to_delete, limit=BATCH))
-        n += len(gone.workunits) + len(gone.results)
-        if gone.workunits or gone.results:
-            names = await ctx.store.awrite(partial(self._transact, gone=gone))
-            await asyncio.to_thread(_unlink_outputs, ctx, names)
-        before = ctx.clock() - ctx.settings.files.unused_file_grace
-        n += await asyncio.to_thread(
-            partial(
-                files.delete_unused,
-                ctx.store,
-                ctx.folder.download,
-                before=before,
-                limit=BATCH,
-                also_remove=ctx.storage.remove,
-            )
+async def delete_files(ctx: ServerContext) -> int:
+    """Delete input files and outputs that no rule needs any more, up to a batch; return how many objects."""
+    n = 0
+    if await ctx.store.aread(batches.answers_to_release):
+        n = await ctx.store.awrite(
+            lambda tx: batches.release_answers(tx, now=ctx.clock(), limit=RELEASE_BATCH)
         )
-        return n
-
-    def _transact(self, tx: Transaction, *, gone: lifecycle.FilesToDelete) -> list[str]:
-        names = uploads.delete_outputs(tx, gone.results)
-        lifecycle.mark_files_deleted(tx, gone, now=self._ctx.clock())
-        return names
-
-
-class Purger:
-    """Moves finished workunits whose files are gone into the archive."""
-
-    name = "purger"
-
-    def __init__(self, ctx: ServerContext) -> None:
-        self._ctx = ctx
-
-    async def step(self) -> int:
-        """Move up to a batch; return how many workunits."""
-        ctx = self._ctx
-        await asyncio.to_thread(_forget_partial_uploads, ctx)
-        await asyncio.to_thread(archive.move_into_parts, ctx.folder.archive, ctx.archive)
-        return await asyncio.to_thread(
-            partial(
-                archive.purge,
-                ctx.store,
-                ctx.archive,
-                now=ctx.clock(),
-                min_age=ctx.settings.files.purge_after,
-                limit=BATCH,
-            )
-        )
+    gone = await ctx.store.aread(partial(lifecycle.files_to_delete, limit=BATCH))
+    n += len(gone.workunits) + len(gone.results)
+    if gone.workunits or gone.results:
+        names = await ctx.store.awrite(partial(_forget, ctx=ctx, gone=gone))
+        await asyncio.to_thread(_unlink_outputs, ctx, names)
+    before = ctx.clock() - ctx.settings.files.unused_file_grace
+    n += await asyncio.to_thread(
+        files.delete_unused,
+        ctx.store,
+        ctx.folder.download,
+        before=before,
+        limit=BATCH,
+        also_remove=ctx.storage.remove,
+    )
+    return n
 
 
-class ArchiveFollower:
-    """Adds what other machines have purged to this machine's archive, for its pages."""
+def _forget(tx: Transaction, *, ctx: ServerContext, gone: lifecycle.FilesToDelete) -> list[str]:
+    names = uploads.delete_outputs(tx, gone.results)
+    lifecycle.mark_files_deleted(tx, gone, now=ctx.clock())
+    return names
 
-    name = "archive"
 
-    def __init__(self, ctx: ServerContext) -> None:
-        self._ctx = ctx
+async def purge(ctx: ServerContext) -> int:
+    """Move finished workunits whose files are gone into the archive, up to a batch; return how many."""
+    await asyncio.to_thread(_forget_partial_uploads, ctx)
+    await asyncio.to_thread(archive.move_into_parts, ctx.folder.archive, ctx.archive)
+    min_age = ctx.settings.files.purge_after
+    return await asyncio.to_thread(
+        archive.purge, ctx.store, ctx.archive, now=ctx.clock(), min_age=min_age, limit=BATCH
+    )
 
-    async def step(self) -> int:
-        """Read new parts; return 0, as nothing is left to do at once."""
-        await asyncio.to_thread(archive.follow, self._ctx.archive)
-        return 0
+
+async def follow_archive(ctx: ServerContext) -> int:
+    """Add what other machines have purged to this machine's archive, for its pages; return 0, as nothing is left to do."""
+    await asyncio.to_thread(archive.follow, ctx.archive)
+    return 0
 
 
 def _forget_partial_uploads(ctx: ServerContext) -> None:

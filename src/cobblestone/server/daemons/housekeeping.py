@@ -13,6 +13,7 @@ from functools import partial
 import structlog
 
 from cobblestone.domain.errors import StoreError
+from cobblestone.domain.values import form_of
 from cobblestone.policy.credit.history import (
     KEEP_DELETIONS,
     Badge,
@@ -34,50 +35,33 @@ from cobblestone.store.work import archive, job_results
 log = structlog.get_logger(__name__)
 
 
-class AccountKeeper:
-    """Erases accounts on request of their owners, and deletes expired data."""
-
-    name = "accounts"
-
-    def __init__(self, ctx: ServerContext) -> None:
-        self._ctx = ctx
-
-    async def step(self) -> int:
-        """Do a portion of the work; return how much was done."""
-        ctx, now = self._ctx, self._ctx.clock()
-        due = await ctx.store.aread(partial(account_changes.due_to_erase, now=now))
-        for user_id in due:
-            # Before the account is erased, or a crash between would leave it; and after, for tasks that were on their way there.
-            await asyncio.to_thread(archive.forget_words, ctx.archive, user_id)
-            await ctx.store.awrite(
-                partial(account_changes.erase, user_id=user_id, key=secrets.token_hex(16), now=now)
-            )
-            await asyncio.to_thread(archive.forget_words, ctx.archive, user_id)
-            log.info("account_erased", user=user_id)
-        forgotten = await ctx.store.awrite(
-            lambda tx: (
-                credentials.drop_expired_codes(tx, now=now)
-                + mails.forget_old(tx, now=now)
-                + users.forget_ended_sessions(tx, now=now)
-                + consents.forget_announced(tx, before=now - KEEP_DELETIONS)
-            )
+async def keep_accounts(ctx: ServerContext) -> int:
+    """Erase accounts on request of their owners, and delete expired data; return how much was done."""
+    now = ctx.clock()
+    due = await ctx.store.aread(partial(account_changes.due_to_erase, now=now))
+    for user_id in due:
+        # Before the account is erased, or a crash between would leave it; and after, for tasks that were on their way there.
+        await asyncio.to_thread(archive.forget_words, ctx.archive, user_id)
+        await ctx.store.awrite(
+            partial(account_changes.erase, user_id=user_id, key=secrets.token_hex(16), now=now)
         )
-        await ctx.store.awrite(hosts.take_back_returned)
-        return len(due) + forgotten
+        await asyncio.to_thread(archive.forget_words, ctx.archive, user_id)
+        log.info("account_erased", user=user_id)
+    forgotten = await ctx.store.awrite(
+        lambda tx: (
+            credentials.drop_expired_codes(tx, now=now)
+            + mails.forget_old(tx, now=now)
+            + users.forget_ended_sessions(tx, now=now)
+            + consents.forget_announced(tx, before=now - KEEP_DELETIONS)
+        )
+    )
+    await ctx.store.awrite(hosts.take_back_returned)
+    return len(due) + forgotten
 
 
-class AppCreditFollower:
-    """Keeps credit by app up to date with the ledger."""
-
-    name = "top_lists"
-
-    def __init__(self, ctx: ServerContext) -> None:
-        self._ctx = ctx
-
-    async def step(self) -> int:
-        """Take in some entries; return how many."""
-        now = self._ctx.clock()
-        return await self._ctx.store.awrite(partial(app_credit.follow_ledger, now=now))
+async def follow_app_credit(ctx: ServerContext) -> int:
+    """Keep credit by app up to date with the ledger: take in some entries; return how many."""
+    return await ctx.store.awrite(partial(app_credit.follow_ledger, now=ctx.clock()))
 
 
 BADGE_CHUNK = 250
@@ -89,14 +73,9 @@ Changes = dict[int, tuple[frozenset[Badge], frozenset[Badge]]]
 class BadgeKeeper:
     """Checks the badges of volunteers, computers and teams, and writes changes."""
 
-    name = "badges"
-
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
-        section = ctx.settings.badges
-        self._rules = BadgeRules(
-            total=section.total, recent=section.recent, rank_percent=section.rank_percent
-        )
+        self._rules = form_of(BadgeRules, ctx.settings.badges)
         self._waiting: list[averages.Owner] = []
         self._after = 0
         self._ids: dict[Badge, int] = {}
@@ -145,8 +124,6 @@ LOOK_SECONDS = 600.0
 class HistoryKeeper:
     """Keeps the history of credit up to date with the ledger, and records the number of tasks."""
 
-    name = "history"
-
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
         self._look_time = 0.0
@@ -169,8 +146,6 @@ class HistoryKeeper:
 
 class StatisticsUpdater:
     """Decays averages that were not updated for a day: a read checks many, a write changes few."""
-
-    name = "statistics"
 
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
@@ -200,86 +175,52 @@ class StatisticsUpdater:
                     yield True
 
 
-class ScaleUpdater:
-    """Sets the credit scales of app versions, every ten minutes (server-semantics: version scales)."""
-
-    name = "scales"
-
-    def __init__(self, ctx: ServerContext) -> None:
-        self._ctx = ctx
-
-    async def step(self) -> int:
-        """Set them; return 0, as nothing is left to do."""
-        published = kept_scales(self._ctx.folder)
-        await self._ctx.store.awrite(
-            partial(update_scales, offers=self._ctx.offers, published=published, now=self._ctx.clock())
-        )
-        return 0
+async def set_scales(ctx: ServerContext) -> int:
+    """Set the credit scales of app versions (server-semantics: version scales); return 0, as nothing is left to do."""
+    published = kept_scales(ctx.folder)
+    await ctx.store.awrite(partial(update_scales, offers=ctx.offers, published=published, now=ctx.clock()))
+    return 0
 
 
-class TransferCounter:
-    """Counts transfers from the credit ledger, so that noise and unrequested results count for nothing."""
-
-    name = "transfers"
-
-    def __init__(self, ctx: ServerContext) -> None:
-        self._ctx = ctx
-
-    async def step(self) -> int:
-        """Count the transfers of some entries; return how many."""
-        return await self._ctx.store.awrite(partial(contributions.follow_transfers, now=self._ctx.clock()))
+async def count_transfers(ctx: ServerContext) -> int:
+    """Count the transfers of some entries of the credit ledger, so that noise counts for nothing; return how many."""
+    return await ctx.store.awrite(partial(contributions.follow_transfers, now=ctx.clock()))
 
 
 NICENESS = 19
 MAX_ERROR_TEXT = 500
 
 
-class Exporter:
-    """The daemon that makes the daily export."""
-
-    name = "exporter"
-
-    def __init__(self, ctx: ServerContext) -> None:
-        self._ctx = ctx
-
-    async def step(self) -> int:
-        """Make an export if one is due; return 0, as nothing is left to do."""
-        ctx = self._ctx
-        every = ctx.settings.export.every_seconds
-        if not every:
-            return 0
-        last = await asyncio.to_thread(last_export, ctx.folder)
-        due = next_export_time(None if last is None else last.time, started=ctx.started, every=every)
-        if ctx.clock() >= due:
-            await self._export()
+async def export_if_due(ctx: ServerContext) -> int:
+    """Make the daily export if it is due; return 0, as nothing is left to do."""
+    every = ctx.settings.export.every_seconds
+    if not every:
         return 0
+    last = await asyncio.to_thread(last_export, ctx.folder)
+    due = next_export_time(None if last is None else last.time, started=ctx.started, every=every)
+    if ctx.clock() >= due:
+        await _export(ctx)
+    return 0
 
-    async def _export(self) -> None:
-        # Not in a thread: a million rows would hold this process's interpreter for most of a minute.
-        process = await asyncio.create_subprocess_exec(
-            *(
-                sys.executable,
-                "-m",
-                "cobblestone",
-                "export",
-                "--project",
-                str(self._ctx.folder.root),
-                "--quiet",
-            ),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
-            _, errors = await process.communicate()
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.terminate()
-                await process.wait()  # the server stops: at once, for nothing has to be tidied up
-        if process.returncode:
-            text = errors.decode(errors="replace").strip()[-MAX_ERROR_TEXT:]
-            raise StoreError(f"The export ended with status {process.returncode}: {text}")
-        log.info("export_made", folder=str(self._ctx.folder.exports))
+
+async def _export(ctx: ServerContext) -> None:
+    # Not in a thread: a million rows would hold this process's interpreter for most of a minute.
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "cobblestone", "export", "--project", str(ctx.folder.root), "--quiet"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
+        _, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            await process.wait()  # the server stops: at once, for nothing has to be tidied up
+    if process.returncode:
+        text = errors.decode(errors="replace").strip()[-MAX_ERROR_TEXT:]
+        raise StoreError(f"The export ended with status {process.returncode}: {text}")
+    log.info("export_made", folder=str(ctx.folder.exports))

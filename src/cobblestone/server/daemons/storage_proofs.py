@@ -30,45 +30,36 @@ class _Answer:
     content: bytes | None
 
 
-class StorageKeeper:
-    """Decides which listed files count, and checks answers."""
+async def check_storage(ctx: ServerContext) -> int:
+    """Decide which listed files count, and check answers, some of each; return how much was done."""
+    store, now = ctx.store, ctx.clock()
+    waiting = await store.aread(partial(kept_files.to_judge, limit=PORTION))
+    answers = [
+        _Answer(host_id=host_id, user_id=user_id, record=record, content=await _read(ctx, record.challenge))
+        for host_id, user_id, record in waiting
+    ]
 
-    name = "storage"
+    def transact(tx: Transaction) -> int:
+        for answer in answers:
+            _judge(tx, answer, now=now)
+        counted = kept_files.count(tx, limit=PORTION)
+        absent = kept_files.forget_absent(tx, before=now - ABSENT_SECONDS, limit=PORTION)
+        return len(answers) + counted + absent
 
-    def __init__(self, ctx: ServerContext) -> None:
-        self._ctx = ctx
+    return await store.awrite(transact)
 
-    async def step(self) -> int:
-        """Do some of each; return how much was done."""
-        store, now = self._ctx.store, self._ctx.clock()
-        waiting = await store.aread(partial(kept_files.to_judge, limit=PORTION))
-        answers = [
-            _Answer(
-                host_id=host_id, user_id=user_id, record=record, content=await self._read(record.challenge)
-            )
-            for host_id, user_id, record in waiting
-        ]
 
-        def transact(tx: Transaction) -> int:
-            for answer in answers:
-                _judge(tx, answer, now=now)
-            counted = kept_files.count(tx, limit=PORTION)
-            absent = kept_files.forget_absent(tx, before=now - ABSENT_SECONDS, limit=PORTION)
-            return len(answers) + counted + absent
-
-        return await store.awrite(transact)
-
-    async def _read(self, challenge: StorageChallenge | None) -> bytes | None:
-        """Return the project's bytes of a range."""
-        if challenge is None:
-            return None
-        found = await self._ctx.store.aread(partial(files.files_by_name, names=[challenge.file_name]))
-        known = found.get(challenge.file_name)
-        if known is None:
-            return None
-        place = files.place_of(self._ctx.folder.download, known.name)
-        await self._ctx.storage.bring(place, nbytes=known.nbytes, md5=known.md5)
-        return await asyncio.to_thread(_range, place, challenge.offset, challenge.length)
+async def _read(ctx: ServerContext, challenge: StorageChallenge | None) -> bytes | None:
+    """Return the project's bytes of a range."""
+    if challenge is None:
+        return None
+    found = await ctx.store.aread(partial(files.files_by_name, names=[challenge.file_name]))
+    known = found.get(challenge.file_name)
+    if known is None:
+        return None
+    place = files.place_of(ctx.folder.download, known.name)
+    await ctx.storage.bring(place, nbytes=known.nbytes, md5=known.md5)
+    return await asyncio.to_thread(_range, place, challenge.offset, challenge.length)
 
 
 def _range(place: Path, offset: int, length: int) -> bytes | None:

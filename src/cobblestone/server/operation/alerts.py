@@ -42,18 +42,17 @@ class ProjectCounters:
     endings: Endings  #: all together
 
 
+def project_counters(db: Database, *, now: float) -> ProjectCounters:
+    """Return the project's figures, and how results of the last day ended."""
+    rows = endings(db, since=now - SECONDS_PER_DAY)
+    return ProjectCounters(project_figures(db, now=now), rows, sum((row.endings for row in rows), Endings()))
+
+
 class StateReader(CachedRead[ProjectCounters]):
     """Reads the state of the project."""
 
     def __init__(self, ctx: ServerContext) -> None:
-        def read(db: Database) -> ProjectCounters:
-            now = ctx.clock()
-            rows = endings(db, since=now - SECONDS_PER_DAY)
-            return ProjectCounters(
-                project_figures(db, now=now), rows, sum((row.endings for row in rows), Endings())
-            )
-
-        super().__init__(ctx, read)
+        super().__init__(ctx, lambda db: project_counters(db, now=ctx.clock()))
 
 
 MIN_RESULTS_FOR_RATE = 50

@@ -307,7 +307,6 @@ CHECKS: Mapping[str, Check] = diagnosis.by_name(
         name="one_host",
         promise="A result is handed to one host at most.",
         find=diagnosis.in_rows(invariants.handed_to_one_host),
-        advice="Report it as a bug of cobblestone, with the rows.",
     ),
     Check(
         name="credited_once",
@@ -319,7 +318,6 @@ CHECKS: Mapping[str, Check] = diagnosis.by_name(
         name="contributions",
         promise="Storage and network of a volunteer are the sums of their ledger.",
         find=diagnosis.in_rows(invariants.contributed_as_listed),
-        advice="Report it as a bug of cobblestone, with the rows.",
     ),
     Check(
         name="totals",
@@ -336,7 +334,6 @@ CHECKS: Mapping[str, Check] = diagnosis.by_name(
         find=_history,
         repair=diagnosis.in_write(history.start_again),
         repair_text="Lets the history be summed from the ledger again, in some minutes.",
-        advice="Report it as a bug of cobblestone, with the rows.",
     ),
     Check(
         name="durable",
@@ -358,7 +355,6 @@ CHECKS: Mapping[str, Check] = diagnosis.by_name(
         find=diagnosis.in_rows(invariants.assimilated_once),
         repair=_recount_batches,
         repair_text="Counts the finished jobs of the batch again.",
-        advice="Report it as a bug of cobblestone, with the rows.",
     ),
     Check(
         name="input_files",
@@ -403,7 +399,6 @@ CHECKS: Mapping[str, Check] = diagnosis.by_name(
         find=diagnosis.in_rows(invariants.orphans),
         repair=diagnosis.in_write(invariants.remove_orphans),
         repair_text="Removes texts, outputs and records of results and hosts that are gone.",
-        advice="Report it as a bug of cobblestone, with the rows.",
     ),
     Check(
         name="keys",

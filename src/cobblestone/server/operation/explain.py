@@ -134,7 +134,7 @@ def explain_workunit(
     if not views:
         raise NotFound(f"There is no workunit {workunit}; finished ones are in the archive.")
     view = views[0]
-    reasons = _state_of(view, now)
+    reasons = list(_state_of(view, now))
     failing = list(_handler_failed(db, view.workunit))
     if failing:  # "nothing is to be done" would not be true
         reasons = [*failing, *(each for each in reasons if each.code != "next_look")]
@@ -200,65 +200,51 @@ def _out_of_reach(missing: Shortage, address: str) -> Reason:
     )
 
 
-def _state_of(view: WorkunitView, now: float) -> list[Reason]:
-    """Return the state of a workunit, and what the transitioner would do now."""
+def _state_of(view: WorkunitView, now: float) -> Iterator[Reason]:
+    """Yield the state of a workunit, and what the transitioner would do now."""
     workunit = view.workunit
-    found: list[Reason] = []
     counts, quorum = Counter(_word(result) for result in view.results), workunit.rules.min_quorum
     summary = ", ".join(f"{count} {word}" for word, count in counts.items()) or "none yet"
-    found.append(
-        reason(
-            "results",
-            "Its results: {summary}. {rule}",
-            summary=summary,
-            rule=phrase("{quorum} must agree.", quorum=quorum)
-            if quorum > 1
-            else phrase("One good one is enough."),
-        )
+    yield reason(
+        "results",
+        "Its results: {summary}. {rule}",
+        summary=summary,
+        rule=phrase("{quorum} must agree.", quorum=quorum)
+        if quorum > 1
+        else phrase("One good one is enough."),
     )
     failed = [result for result in view.results if result.outcome is Outcome.CLIENT_ERROR]
     if failed:
         last = max(failed, key=lambda result: result.id)
-        found.append(
-            reason(
-                "last_failure",
-                "The last one that failed, {result}: {why}",
-                result=last.name,
-                why=exit_advice(last.exit_status),
-            )
+        yield reason(
+            "last_failure",
+            "The last one that failed, {result}: {why}",
+            result=last.name,
+            why=exit_advice(last.exit_status),
         )
     if workunit.canonical_result_id is not None:
-        found.append(
-            reason("answer_known", "The answer is known: result {id}.", id=workunit.canonical_result_id)
-        )
+        yield reason("answer_known", "The answer is known: result {id}.", id=workunit.canonical_result_id)
     if workunit.error_mask:
         names = (workunit.error_mask.name or "").replace("|", ", ").replace("_", " ").lower()
-        found.append(reason("workunit_failed", "It has failed: {names}.", names=names))
+        yield reason("workunit_failed", "It has failed: {names}.", names=names)
     if workunit.hr_class and workunit.error_mask == WorkunitError.NONE:
-        found.append(
-            reason(
-                "committed_class",
-                "Its results must be computed on computers of class {hr_class}, as the first one was.",
-                hr_class=workunit.hr_class,
-            )
+        yield reason(
+            "committed_class",
+            "Its results must be computed on computers of class {hr_class}, as the first one was.",
+            hr_class=workunit.hr_class,
         )
     if workunit.app_version_id is not None:
-        found.append(
-            reason(
-                "committed_version", "Its results must all use app version {id}.", id=workunit.app_version_id
-            )
+        yield reason(
+            "committed_version", "Its results must all use app version {id}.", id=workunit.app_version_id
         )
     change = next_transition(view, timing=LifecycleTiming(), now=now)
-    found += change.reasons
+    yield from change.reasons
     if workunit.transition_time is not None and not change.effects:
-        found.append(
-            reason(
-                "next_look",
-                "Nothing to do now. It will be checked again in {hours} h, or when a result comes in.",
-                hours=round(max(workunit.transition_time - now, 0.0) / 3600, 1),
-            )
+        yield reason(
+            "next_look",
+            "Nothing to do now. It will be checked again in {hours} h, or when a result comes in.",
+            hours=round(max(workunit.transition_time - now, 0.0) / 3600, 1),
         )
-    return found
 
 
 _OUTCOMES = {
@@ -293,6 +279,33 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else 0
 
 
+def _fate_of(result: Result, now: float) -> Iterator[Reason]:
+    """Yield where a result went, when it is due, and how it ended."""
+    if result.host_id is not None and result.sent_time is not None:
+        yield reason(
+            "sent",
+            "Host {host} of user {user} got it {hours} h ago, for app version {version}.",
+            host=result.host_id,
+            user=result.user_id or 0,
+            hours=round((now - result.sent_time) / 3600, 1),
+            version=result.app_version_id or 0,
+        )
+    if result.server_state is ServerState.IN_PROGRESS and result.report_deadline is not None:
+        hours = round((result.report_deadline - now) / 3600, 1)
+        if hours >= 0:
+            yield reason(
+                "deadline", "It is due in {hours} h; after that, another computer gets the work.", hours=hours
+            )
+        else:
+            yield reason(
+                "overdue", "It was due {hours} h ago; another computer will get the work soon.", hours=-hours
+            )
+    if result.outcome is Outcome.CLIENT_ERROR:
+        yield exit_advice(result.exit_status)
+    if result.granted_credit:
+        yield reason("credit", "It earned {credit} credits.", credit=round(result.granted_credit, 3))
+
+
 def explain_result(
     ctx: ServerContext, db: Database, offer: Offer, wanted: str, *, now: float
 ) -> ResultExplanation:
@@ -306,43 +319,17 @@ def explain_result(
         result = work.result_by_id(db, _number(wanted))
     if result is None:
         raise NotFound(f"There is no result {wanted}; those of finished workunits are in the archive.")
-    found = [reason("state", "It is {word}.", word=_word(result))]
+    state = reason("state", "It is {word}.", word=_word(result))
     of_workunit: list[Explanation] = []
     if result.server_state is ServerState.UNSENT:
         about = explain_workunit(ctx, db, offer, str(result.workunit_id), now=now)
         of_workunit = [each for each in about.reasons if each.code in ("takers", "not_taken")]
-    if result.host_id is not None and result.sent_time is not None:
-        found.append(
-            reason(
-                "sent",
-                "Host {host} of user {user} got it {hours} h ago, for app version {version}.",
-                host=result.host_id,
-                user=result.user_id or 0,
-                hours=round((now - result.sent_time) / 3600, 1),
-                version=result.app_version_id or 0,
-            )
-        )
-    if result.server_state is ServerState.IN_PROGRESS and result.report_deadline is not None:
-        hours = round((result.report_deadline - now) / 3600, 1)
-        found.append(
-            reason(
-                "deadline", "It is due in {hours} h; after that, another computer gets the work.", hours=hours
-            )
-            if hours >= 0
-            else reason(
-                "overdue", "It was due {hours} h ago; another computer will get the work soon.", hours=-hours
-            )
-        )
-    if result.outcome is Outcome.CLIENT_ERROR:
-        found.append(exit_advice(result.exit_status))
-    if result.granted_credit:
-        found.append(reason("credit", "It earned {credit} credits.", credit=round(result.granted_credit, 3)))
     noted = work.result_text(db, result.id).report.get("reasons", [])
     texts = [str(each.get("text", "")) for each in noted if each.get("code") != "exit_status"]  # said above
     return ResultExplanation(
         id=result.id,
         name=result.name,
         workunit=result.workunit_id,
-        reasons=[told(found[0]), *of_workunit, *map(told, found[1:])],
+        reasons=[told(state), *of_workunit, *map(told, _fate_of(result, now))],
         told=[text for text in texts if text],
     )

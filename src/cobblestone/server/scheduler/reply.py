@@ -96,11 +96,16 @@ def add_jobs(
         if version_key not in versions and not is_generalised(version.id):  # else the client has its own
             for app_file in version.files:
                 if app_file.name not in files:
-                    files[app_file.name] = _app_file(ctx, app_file)
+                    files[app_file.name] = _file_info(
+                        ctx,
+                        app_file,
+                        executable=app_file.executable or app_file.main_program,
+                        signature=app_file.signature,
+                    )
             versions[version_key] = _version_block(app.name, version, assignment)
         for input_file in candidate.input_files:
             if input_file.name not in files:
-                files[input_file.name] = _input_file(ctx, input_file)
+                files[input_file.name] = _file_info(ctx, input_file, sticky=input_file.sticky)
         workunits.append(_workunit_block(app.name, assignment))
         new_outputs, result = _result_block(
             assignment, ctx.secret, upload_url, at_once=candidate.result_id in at_once
@@ -115,33 +120,24 @@ def add_jobs(
     reply.results += tuple(results)
 
 
-def _packed_url(urls: Sequence[str], nbytes: int | None) -> str:
-    return "" if nbytes is None else f"{urls[0]}.gz"
-
-
-def _app_file(ctx: ServerContext, file: AppFile) -> wire.FileInfo:
+def _file_info(
+    ctx: ServerContext,
+    file: AppFile | InputFile,
+    *,
+    executable: bool = False,
+    signature: str = "",
+    sticky: bool = False,
+) -> wire.FileInfo:
     urls = _download_urls(ctx, file.name)
     return wire.FileInfo(
         name=file.name,
         urls=urls,
         nbytes=file.nbytes,
         md5_cksum=file.md5,
-        executable=file.executable or file.main_program,
-        file_signature=file.signature,  # of the file as clients unpack it
-        gzipped_url=_packed_url(urls, file.gzipped_nbytes),
-        gzipped_nbytes=file.gzipped_nbytes or 0,
-    )
-
-
-def _input_file(ctx: ServerContext, file: InputFile) -> wire.FileInfo:
-    urls = _download_urls(ctx, file.name)
-    return wire.FileInfo(
-        name=file.name,
-        urls=urls,
-        nbytes=file.nbytes,
-        md5_cksum=file.md5,
-        sticky=file.sticky,
-        gzipped_url=_packed_url(urls, file.gzipped_nbytes),
+        executable=executable,
+        file_signature=signature,  # of the file as clients unpack it
+        sticky=sticky,
+        gzipped_url="" if file.gzipped_nbytes is None else f"{urls[0]}.gz",
         gzipped_nbytes=file.gzipped_nbytes or 0,
     )
 

@@ -176,14 +176,19 @@ class AccountSettingsPages(Pages[ProjectSite]):
             problems["email_addr"] = problem
         if problems or action in ("sessions", "confirm"):
             return problems
-        try:
-            if not await self._security.password_is_right(
-                user, form.get("passwd", ""), address=visit.address
-            ):
-                problems[f"passwd_{action}"] = fields.wrong_password()
-        except TooManyAttempts as error:
-            problems[f"passwd_{action}"] = fields.too_many(error)
+        if problem := await self._password_problem(visit, user, form):
+            problems[f"passwd_{action}"] = problem
         return problems
+
+    async def _password_problem(self, visit: ProjectVisit, user: User, form: Mapping[str, str]) -> str:
+        """Return what is wrong with the password in a form; empty: it is right."""
+        try:
+            right = await self._security.password_is_right(
+                user, form.get("passwd", ""), address=visit.address
+            )
+        except TooManyAttempts as error:
+            return fields.too_many(error)
+        return "" if right else fields.wrong_password()
 
     async def _show_security(
         self, visit: ProjectVisit, user: User, *, problems: Mapping[str, str], status: int = 200
@@ -294,15 +299,8 @@ class AccountSettingsPages(Pages[ProjectSite]):
                 return visit.go("delete_account.php?done=kept")
             if form.get("sure", "").strip() != user.name:
                 problems["sure"] = _("Enter the name of the account exactly as shown.")
-            else:
-                try:
-                    right = await self._security.password_is_right(
-                        user, form.get("passwd", ""), address=visit.address
-                    )
-                    if not right:
-                        problems["passwd"] = fields.wrong_password()
-                except TooManyAttempts as error:
-                    problems["passwd"] = fields.too_many(error)
+            elif problem := await self._password_problem(visit, user, form):
+                problems["passwd"] = problem
             if not problems:
                 await self._security.ask_to_erase(user)
                 response = visit.go("login.php?done=erase")

@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.people import User
 from cobblestone.domain.statistics import SECONDS_PER_DAY
-from cobblestone.domain.values import UserId
+from cobblestone.domain.values import UserId, form_of
 from cobblestone.policy.credit.history import Badge, BadgeKind, BadgeRules
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
@@ -139,8 +139,7 @@ class BadgePictures:
     """Serves pictures of the project's badges."""
 
     def __init__(self, ctx: ServerContext) -> None:
-        section = ctx.settings.badges
-        rules = BadgeRules(total=section.total, recent=section.recent, rank_percent=section.rank_percent)
+        rules = form_of(BadgeRules, ctx.settings.badges)
         self._pictures = {badge.name: picture(badge, rules.badges) for badge in rules.badges}
 
     def routes(self) -> list[BaseRoute]:

@@ -14,12 +14,11 @@ from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import Team, User
 from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.domain.values import AppId, HostId, TeamId, UserId
-from cobblestone.policy.credit import history as milestones
 from cobblestone.policy.credit.history import CreditPeriod, day_of, slot_days, slots
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.web.presentation.plots import DAYS_SHOWN, Value, history_plot
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit, private, sees_computer
-from cobblestone.server.web.presentation.standing import MAX_DAYS, date_of, write_csv
+from cobblestone.server.web.presentation.standing import MAX_DAYS, date_of, milestones, write_csv
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.pages import Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
@@ -65,13 +64,13 @@ class CreditPages(Pages[ProjectSite]):
     async def history(self, visit: ProjectVisit) -> Response:
         """Show credit since the first day, as a chart and a table, and when milestones were reached."""
         owner, found = await credit_owner(visit)
+        now = visit.ctx.clock()
         rows, reached = await visit.read(
             lambda db: (
                 credit_days.credit_periods(db, owner),
-                credit_days.milestones_of(db, Owner(owner.kind), owner.id),
+                milestones(db, Owner(owner.kind), found, now=now),
             )
         )
-        now = visit.ctx.clock()
         step = slot_days(day_of(now) + 1 - rows[0].day) if rows else 1
         parts = slots(rows, step=step, now=now)
         return visit.show(
@@ -86,9 +85,7 @@ class CreditPages(Pages[ProjectSite]):
             step=step,
             first=rows[0].day * SECONDS_PER_DAY if rows else None,
             total_results=rows[-1].total_results if rows else 0,
-            milestones=milestones.shown(
-                reached, total=found.credit.total, created=found.create_time, now=now
-            ),
+            milestones=reached,
         )
 
     @shows("/credit_history.json")

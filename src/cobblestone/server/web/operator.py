@@ -383,7 +383,7 @@ async def _retry_batch(visit: ProjectVisit, number: int, form: Mapping[str, str]
 
 
 async def _cancel_workunit(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
-    await _write(visit, lambda tx: operations.cancel_workunit(tx, visit.ctx, number, actor))
+    await visit.write(lambda tx: operations.cancel_workunit(tx, visit.ctx, number, actor))
     return f"ops_workunit.php?id={number}"
 
 
@@ -392,28 +392,20 @@ async def _retry_workunit(visit: ProjectVisit, number: int, form: Mapping[str, s
     return f"ops_workunit.php?id={number}" if new is None else f"ops_batch.php?id={new.id}"
 
 
-def _block(noun: Blockable) -> Action:
+def _block(noun: Blockable, *, undo: bool = False) -> Action:
     async def block(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
-        reason = _reason(form)
-        await _write(visit, lambda tx: operations.block(tx, visit.ctx, noun, number, reason, actor))
+        reason = "" if undo else _reason(form)
+        await visit.write(lambda tx: operations.block(tx, visit.ctx, noun, number, reason, actor))
         return f"ops_{noun}.php?id={number}"
 
     return block
-
-
-def _unblock(noun: Blockable) -> Action:
-    async def unblock(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
-        await _write(visit, lambda tx: operations.block(tx, visit.ctx, noun, number, "", actor))
-        return f"ops_{noun}.php?id={number}"
-
-    return unblock
 
 
 async def _set_role(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     if visit.viewer is not None and visit.viewer.id == number:
         raise Conflict(_("You cannot take the operator role from yourself: another operator must do it."))
     role = form.get("role", "")[:20]
-    await _write(visit, lambda tx: operations.set_role(tx, visit.ctx, number, role, actor))
+    await visit.write(lambda tx: operations.set_role(tx, visit.ctx, number, role, actor))
     return f"ops_user.php?id={number}"
 
 
@@ -426,7 +418,7 @@ def _send_reset(security: AccountSecurity) -> Action:
             security.send_reset_link(tx, user, by_operator=True)
             audit.record(tx, actor, "send password reset", f"user {number}", now=visit.ctx.clock())
 
-        await _write(visit, send)
+        await visit.write(send)
         return f"ops_user.php?id={number}&done=reset"
 
     return send_reset
@@ -435,7 +427,7 @@ def _send_reset(security: AccountSecurity) -> Action:
 async def _delete_user(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     if form.get("confirm", "").strip() != str(number):
         raise Conflict(_("Nothing was deleted: enter the number of the account to confirm."))
-    await _write(visit, lambda tx: operations.delete_user(tx, visit.ctx, number, actor))
+    await visit.write(lambda tx: operations.delete_user(tx, visit.ctx, number, actor))
     return f"ops_user.php?id={number}"
 
 
@@ -446,20 +438,20 @@ async def _rollout(visit: ProjectVisit, number: int, form: Mapping[str, str], ac
         min_results=max(1, int(_number(form.get("min_results", "")))),
     )
     now = visit.ctx.clock()
-    await _write(visit, lambda tx: rollout.start_rollout(tx, AppVersionId(number), plan, actor, now=now))
+    await visit.write(lambda tx: rollout.start_rollout(tx, AppVersionId(number), plan, actor, now=now))
     return "ops_versions.php"
 
 
 async def _hold(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     now = visit.ctx.clock()
-    await _write(visit, lambda tx: rollout.hold_rollout(tx, AppVersionId(number), actor, now=now))
+    await visit.write(lambda tx: rollout.hold_rollout(tx, AppVersionId(number), actor, now=now))
     return "ops_versions.php"
 
 
 async def _roll_back(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     now, abort = visit.ctx.clock(), form.get("abort_jobs") == "1"
-    await _write(
-        visit, lambda tx: rollout.roll_back(tx, AppVersionId(number), actor, abort_jobs=abort, now=now)
+    await visit.write(
+        lambda tx: rollout.roll_back(tx, AppVersionId(number), actor, abort_jobs=abort, now=now)
     )
     return "ops_versions.php"
 
@@ -470,19 +462,15 @@ _ACTIONS: Mapping[str, Action] = {
     "cancel_workunit": _cancel_workunit,
     "retry_workunit": _retry_workunit,
     "block_host": _block("host"),
-    "unblock_host": _unblock("host"),
+    "unblock_host": _block("host", undo=True),
     "block_user": _block("user"),
-    "unblock_user": _unblock("user"),
+    "unblock_user": _block("user", undo=True),
     "set_role": _set_role,
     "delete_user": _delete_user,
     "rollout": _rollout,
     "hold": _hold,
     "roll_back": _roll_back,
 }
-
-
-async def _write(visit: ProjectVisit, operation_: Callable[[Transaction], object]) -> None:
-    await visit.write(operation_)
 
 
 def _reason(form: Mapping[str, str]) -> str:

@@ -14,7 +14,6 @@ from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.pages import shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.operation import page_queries
 from cobblestone.store.people import users
 from cobblestone.wire.text.writer import printable
 
@@ -38,24 +37,19 @@ class NewsDesk(ForOperators):
     async def _show(
         self, visit: ProjectVisit, number: int | None, typed: Mapping[str, str], problems: Mapping[str, str]
     ) -> Response:
-        status = 422 if problems else 200
-        if number is None:
-            items = await visit.read(lambda db: users.list_news(db, limit=LISTED))
-            return visit.show(
-                "ops_news.html",
-                http_status=status,
-                items=items,
-                listed=LISTED,
-                item=None,
-                typed=typed,
-                problems=problems,
-            )
-        item = await visit.read(lambda db: page_queries.news_item(db, number))
-        if item is None:
+        item = None if number is None else await visit.read(lambda db: users.find_news(db, number))
+        if number is not None and item is None:
             raise not_found(_("news item of this number"))
-        typed = typed or {"title": item.title, "text": item.text}
+        if item is not None and not typed:
+            typed = {"title": item.title, "text": item.text}
         return visit.show(
-            "ops_news.html", http_status=status, items=[], item=item, typed=typed, problems=problems
+            "ops_news.html",
+            http_status=422 if problems else 200,
+            items=[] if item else await visit.read(lambda db: users.list_news(db, limit=LISTED)),
+            listed=LISTED,
+            item=item,
+            typed=typed,
+            problems=problems,
         )
 
     async def _change(self, visit: ProjectVisit, number: int | None) -> Response:

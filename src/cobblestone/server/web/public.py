@@ -14,11 +14,11 @@ from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import User
 from cobblestone.domain.values import AppId, UserId, form_of
-from cobblestone.policy.credit import history
 from cobblestone.server.core.project import TEXT_NAMES
 from cobblestone.server.web.compute import apps_of_browsers
 from cobblestone.server.web.presentation.plots import progress
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit, is_owner, sees_computers
+from cobblestone.server.web.presentation.standing import milestones
 from cobblestone.server.web.presentation.status import DAEMONS, CachedRead, StatusPage
 from cobblestone.service.languages import N_, current
 from cobblestone.service.languages import gettext as _
@@ -26,7 +26,6 @@ from cobblestone.service.pages.pages import Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.catalog import apps
-from cobblestone.store.credit import history as credit_days
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.history import CreditOwner
 from cobblestone.store.engine.database import Database
@@ -105,12 +104,7 @@ class PublicPages(Pages[ProjectSite]):
                 "team": None if user.team_id is None else users.team_by_id(db, user.team_id),
                 "n_hosts": len(hosts.hosts_of_user(db, user.id)) if is_open else 0,
                 "profile": profile_of(db, user.id),
-                "milestones": history.shown(
-                    credit_days.milestones_of(db, Owner.USER, user.id),
-                    total=user.credit.total,
-                    created=user.create_time,
-                    now=visit.ctx.clock(),
-                ),
+                "milestones": milestones(db, Owner.USER, user, now=visit.ctx.clock()),
             }
 
         found = await visit.read(read)
@@ -132,19 +126,17 @@ class PublicPages(Pages[ProjectSite]):
         except PageError:
             user_id = None
 
-        def read(db: Database) -> tuple[User | None, list[Host] | None]:
+        def read(db: Database) -> tuple[User | None, list[Host] | None, bool]:
+            user, own_hosts = None, None
             if key:
                 found = users.user_by_authenticator(db, key)
-                if found is None or found[1]:  # the weak key shows nothing
-                    return None, None
-                return found[0], hosts.hosts_of_user(db, found[0].id)
-            return (None if user_id is None else users.user_by_id(db, UserId(user_id))), None
-
-        def read_all(db: Database) -> tuple[User | None, list[Host] | None, bool]:
-            user, own_hosts = read(db)
+                if found is not None and not found[1]:  # the weak key shows nothing
+                    user, own_hosts = found[0], hosts.hosts_of_user(db, found[0].id)
+            elif user_id is not None:
+                user = users.user_by_id(db, UserId(user_id))
             return user, own_hosts, user is not None and profile_of(db, user.id) is not None
 
-        user, own_hosts, has_profile = await visit.read(read_all)
+        user, own_hosts, has_profile = await visit.read(read)
         if user is None:
             return xml(wire.write_web_rpc_error(wire.WebRpcError.NOT_FOUND))
         public = form_of(
@@ -167,7 +159,7 @@ class PublicPages(Pages[ProjectSite]):
         if news_id is None:
             items = await visit.read(lambda db: users.list_news(db, limit=50))
             return visit.show("news.html", items=items, one=False)
-        item = await visit.read(lambda db: page_queries.news_item(db, news_id))
+        item = await visit.read(lambda db: users.find_news(db, news_id))
         if item is None:
             raise not_found(_("news item of this number"))
         return visit.show("news.html", items=[item], one=True)

@@ -24,6 +24,7 @@ CATALOGUE_CHANGED = "catalogue"
 _APPS = RowMapper(App)
 _STORED_APP = _APPS.writer(without=("id", "create_time"))
 _VERSIONS = RowMapper(AppVersion)
+_STORED_VERSION = _VERSIONS.writer(without=("id",))
 
 
 def to_json(value: object) -> str:
@@ -156,29 +157,13 @@ def add_version(tx: Transaction, version: AppVersion, *, now: float) -> AppVersi
             " Leave the number out to get the next one."
         )
     files.add_references(tx, {file.name: 1 for file in version.files})
+    numbered = replace(version, version_num=number)
     version_id = tx.insert(
-        "INSERT INTO app_version (app_id, platform, version_num, plan_class, deprecated, beta, api_version,"
-        " command_line, files, min_client_version, max_client_version, rollout_fraction, create_time, expavg_time)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            version.app_id,
-            version.platform,
-            number,
-            version.plan_class,
-            int(version.deprecated),
-            int(version.beta),
-            version.api_version,
-            version.command_line,
-            to_json(version.files),
-            version.min_client_version,
-            version.max_client_version,
-            version.rollout_fraction,
-            now,
-            now,
-        ),
+        _STORED_VERSION.insert("app_version", "create_time", "expavg_time"),
+        (*_STORED_VERSION.values(numbered), now, now),
     )
     tx.wake(CATALOGUE_CHANGED)
-    return replace(version, id=AppVersionId(version_id), version_num=number)
+    return replace(numbered, id=AppVersionId(version_id))
 
 
 def set_version_deprecated(tx: Transaction, version_id: AppVersionId, deprecated: bool) -> AppVersion:

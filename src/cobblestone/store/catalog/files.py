@@ -152,12 +152,12 @@ def empty_staging(staging: Path, *, older_than: float = 0.0) -> None:
 # -- adding --------------------------------------------------------------------
 
 
-def add_files(
-    store: Store, root: Path, staged: Mapping[str, StagedFile], *, now: float, compress: bool = False
-) -> dict[str, FileRow]:
-    """Move staged files (by physical name) to their places under ``root`` and record them in one transaction.
+def add_file(
+    store: Store, root: Path, staged: StagedFile, name: str, *, now: float, compress: bool = False
+) -> FileRow:
+    """Move a staged file to the place of its physical name under ``root`` and record it.
 
-    ``compress`` also makes ``.gz`` variants where that pays.  Not for the event loop.
+    ``compress`` also makes a ``.gz`` variant where that pays.  Not for the event loop.
 
     Raises:
         Conflict: there is a file of that name with other content.
@@ -165,45 +165,31 @@ def add_files(
     """
     try:
         for attempt in range(_ATTEMPTS):
-            files = _place_all(root, staged, compress=compress)
-            recorded = store.write(lambda tx, files=files: _record(tx, root, files, now=now))
+            file = _place(root, name, staged, compress=compress)
+            recorded = store.write(lambda tx, file=file: _record(tx, root, file, now=now))
             if recorded is not None:
                 return recorded
             time.sleep(_ATTEMPT_SECONDS * min(attempt + 1, 4))
         raise Busy("A file of the same name is being deleted at this moment. Try again.")
     finally:
-        for file in staged.values():
-            file.path.unlink(missing_ok=True)
+        staged.path.unlink(missing_ok=True)
 
 
-def add_file(
-    store: Store, root: Path, staged: StagedFile, name: str, *, now: float, compress: bool = False
-) -> FileRow:
-    """Add one file; see :func:`add_files`."""
-    return add_files(store, root, {name: staged}, now=now, compress=compress)[name]
-
-
-def _place_all(root: Path, staged: Mapping[str, StagedFile], *, compress: bool) -> list[FileRow]:
-    files: list[FileRow] = []
-    placed: list[Path] = []
-    folders: set[Path] = set()
+def _place(root: Path, name: str, file: StagedFile, *, compress: bool) -> FileRow:
+    target = place_of(root, name)
+    placed = False
     try:
-        for name, file in staged.items():
-            target = place_of(root, name)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if _link(file.path, target, file):
-                placed.append(target)
-            gzipped = _make_gzip_variant(target) if compress and file.nbytes >= GZIP_FROM_NBYTES else None
-            folders.add(target.parent)
-            files.append(FileRow(name=name, nbytes=file.nbytes, md5=file.md5, gzipped_nbytes=gzipped))
-        for folder in [root, *folders]:
-            sync_folder(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        placed = _link(file.path, target, file)
+        gzipped = _make_gzip_variant(target) if compress and file.nbytes >= GZIP_FROM_NBYTES else None
+        sync_folder(root)
+        sync_folder(target.parent)
     except OSError:  # the disk is full; a write that placed the same file meanwhile sees that it has gone, and places it again
-        for target in placed:
+        if placed:
             target.unlink(missing_ok=True)
             gzip_variant(target).unlink(missing_ok=True)
         raise
-    return files
+    return FileRow(name=name, nbytes=file.nbytes, md5=file.md5, gzipped_nbytes=gzipped)
 
 
 def _link(source: Path, target: Path, file: StagedFile) -> bool:
@@ -289,28 +275,24 @@ def _parts_shrink(path: Path) -> bool:
     return packed <= GZIP_GAIN * total
 
 
-def _record(
-    tx: Transaction, root: Path, files: Sequence[FileRow], *, now: float
-) -> dict[str, FileRow] | None:
-    """Write the rows; return None if one of the files is being deleted and must be placed again."""
-    present = _rows(tx, [file.name for file in files])
-    for file in files:
-        old = present.get(file.name)
-        if old is not None and old.refs == _DELETING:
-            return None
-        if old is not None and (old.md5, old.nbytes) != (file.md5, file.nbytes):
-            raise Conflict(
-                f"There is already another file called {file.name}. A name keeps its content: use a new one."
-            )
-        if not place_of(root, file.name).exists():
-            return None
-    tx.execute_many(
+def _record(tx: Transaction, root: Path, file: FileRow, *, now: float) -> FileRow | None:
+    """Write the row; return None if the file is being deleted and must be placed again."""
+    old = _rows(tx, [file.name]).get(file.name)
+    if old is not None and old.refs == _DELETING:
+        return None
+    if old is not None and (old.md5, old.nbytes) != (file.md5, file.nbytes):
+        raise Conflict(
+            f"There is already another file called {file.name}. A name keeps its content: use a new one."
+        )
+    if not place_of(root, file.name).exists():
+        return None
+    tx.execute(
         "INSERT INTO file (name, nbytes, md5, gzipped_nbytes, refs, touched_time) VALUES (?, ?, ?, ?, 0, ?)"
         " ON CONFLICT (name) DO UPDATE SET touched_time = excluded.touched_time,"
         " gzipped_nbytes = COALESCE(excluded.gzipped_nbytes, file.gzipped_nbytes)",
-        [(file.name, file.nbytes, file.md5, file.gzipped_nbytes, now) for file in files],
+        (file.name, file.nbytes, file.md5, file.gzipped_nbytes, now),
     )
-    return _rows(tx, [file.name for file in files])
+    return _rows(tx, [file.name])[file.name]
 
 
 # -- asking --------------------------------------------------------------------
@@ -320,8 +302,7 @@ _FILES = RowMapper(FileRow)
 
 
 def _rows(db: Database, names: Sequence[str]) -> dict[str, FileRow]:
-    rows = db.query_in(f"SELECT {_FILES.columns} FROM file WHERE name IN (??)", names)
-    return {file.name: file for file in map(_FILES.load, rows)}
+    return {file.name: file for file in db.load_in(_FILES, "file WHERE name IN (??)", names)}
 
 
 def files_by_name(db: Database, names: Sequence[str]) -> dict[str, FileRow]:

@@ -18,13 +18,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
 from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store.engine.engine import Connection, DatabaseFault, Engine, Parameters
-from cobblestone.store.engine.process_group import ProcessGroup, Program
+from cobblestone.store.engine.process_group import OnNotify, ProcessGroup, Program
 from cobblestone.store.engine.reading import Database, engine_for
 
 T = TypeVar("T")
@@ -194,12 +194,6 @@ def _settle_all(jobs: list[_Job]) -> None:
         job.settle()
 
 
-class Waker(Protocol):
-    """Receives the names of daemons to wake, from the writer's thread."""
-
-    def __call__(self, names: set[str], /) -> None: ...
-
-
 class WriterThread:
     """The one thread of this process that writes."""
 
@@ -213,14 +207,14 @@ class WriterThread:
         self._connection = connection
         self._fault = fault
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._waker: Waker | None = None
+        self._waker: OnNotify | None = None
         self._on_rollback = on_rollback
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._closed = False
         self.failed = False  #: a write could not be stored, and none was tried since by `Store.atry_again`
         self._thread.start()
 
-    def set_waker(self, waker: Waker | None) -> None:
+    def set_waker(self, waker: OnNotify | None) -> None:
         """Set the receiver of the names of daemons to wake."""
         self._waker = waker
 
@@ -423,7 +417,7 @@ class Store:
         """Call ``hook`` (in the writer's thread) whenever a write was undone, so that caches can follow."""
         self._rollback_hooks.append(hook)
 
-    def set_waker(self, waker: Waker | None) -> None:
+    def set_waker(self, waker: OnNotify | None) -> None:
         """Set the receiver of the names of daemons to wake after a commit."""
         self._writer.set_waker(waker)
 

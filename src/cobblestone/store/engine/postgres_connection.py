@@ -317,19 +317,8 @@ class PostgresConnection:
 
     def _result(self) -> pq.abc.PGresult:
         """Return the answer to the one statement that was sent outside a pipeline."""
-        results: list[pq.abc.PGresult] = []
         try:
-            unsent = self._pg.flush()
-            while True:
-                unsent = self._await(unsent)
-                while not self._pg.is_busy():
-                    result = self._pg.get_result()
-                    if result is None:
-                        break
-                    results.append(result)
-                else:
-                    continue
-                break
+            results = self._receive(pipeline=False)
         except psycopg.Error:
             self._connection.close()
             raise
@@ -365,7 +354,7 @@ class PostgresConnection:
                     self._pg.send_prepare(name, translated(sql), types)
                 self._pg.send_query_prepared(name, values, formats, pq.Format.BINARY)
             self._pg.pipeline_sync()
-            results = self._receive()
+            results = self._receive(pipeline=True)
             self._pg.exit_pipeline_mode()
         except psycopg.Error:  # it is unknown which answers would come next
             self._connection.close()
@@ -384,8 +373,11 @@ class PostgresConnection:
         self._answers |= {question: results[place] for question, place in asked.items()}
         return results
 
-    def _receive(self) -> list[pq.abc.PGresult]:
-        """Return answers to everything sent, up to the mark at its end.  The server may block until its answers are read."""
+    def _receive(self, *, pipeline: bool) -> list[pq.abc.PGresult]:
+        """Return answers to everything sent, of a pipeline up to the mark at its end.
+
+        The server may block until its answers are read.
+        """
         results: list[pq.abc.PGresult] = []
         unsent = self._pg.flush()
         while True:
@@ -393,6 +385,8 @@ class PostgresConnection:
             while not self._pg.is_busy():
                 result = self._pg.get_result()
                 if result is None:  # after each statement's answer
+                    if not pipeline:
+                        return results
                     if self._connection.closed:
                         raise psycopg.OperationalError("the connection was lost")
                 elif result.status == pq.ExecStatus.PIPELINE_SYNC:

@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 
 import psycopg
@@ -30,7 +31,7 @@ import structlog
 from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.postgres import connect
-from cobblestone.store.engine.process_group import ALL, SHARDS, Lease, OnNotify, Program
+from cobblestone.store.engine.process_group import ALL, SHARDS, Lease, OnNotify, ProcessGroup, Program
 
 _CREATE_KEY = 7_204_100  #: of the advisory lock under which tables are made
 _NOW = "extract(epoch FROM clock_timestamp())"
@@ -69,15 +70,7 @@ def make_tables(connection: psycopg.Connection[Row], tables: str = _PROGRAM_TABL
 
 def note_program(connection: psycopg.Connection[Row], program: Program, *, seconds: float) -> None:
     """Record that a program works here for a number of seconds more."""
-    values = {
-        "member": program.member,
-        "host": program.host,
-        "pid": program.pid,
-        "version": program.version,
-        "schema": program.schema,
-        "seconds": seconds,
-    }
-    connection.execute(_NOTE.encode(), values)
+    connection.execute(_NOTE.encode(), {**asdict(program), "seconds": seconds})
     connection.execute(_FORGET_PROGRAM.encode())
 
 
@@ -176,7 +169,7 @@ class _Role:
         return self.held.keys() - self.ours - self.busy
 
 
-class PostgresProcessGroup:
+class PostgresProcessGroup(ProcessGroup):
     """A group with two threads: one keeps the leases and sends notifications, one listens."""
 
     def __init__(self, address: str, roles: Sequence[str], program: Program | None = None) -> None:

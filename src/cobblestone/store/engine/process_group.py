@@ -8,7 +8,7 @@ it makes longer for as long as it lives.  A lease has a fencing number: a write 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -105,47 +105,23 @@ class Lease:
             raise self._lost()
 
 
-class ProcessGroup(Protocol):
-    """This process's membership among those that share a database."""
+class ProcessGroup:
+    """This process's membership among those that share a database; here it is the only one, and does everything."""
 
     def join(self, sharded: Sequence[str], single: Sequence[str], on_notify: OnNotify) -> None:
         """Join: ``sharded`` roles are divided by workunits; a ``single`` role is active in only one process at a time."""
-        ...
-
-    def lease_shards(self, role: str) -> AbstractContextManager[Lease, bool | None]:
-        """Return a context in which this process may work on its shards of a role."""
-        ...
-
-    def rank(self, role: str) -> tuple[int, int]:
-        """Return this process's number among those with a role, and their count."""
-        ...
-
-    def notify(self, names: set[str]) -> None:
-        """Wake the daemons of these names in the other processes."""
-        ...
-
-    def close(self) -> None:
-        """Leave: others take over at once."""
-        ...
-
-
-class SingleProcess:
-    """A group of one."""
-
-    def join(self, sharded: Sequence[str], single: Sequence[str], on_notify: OnNotify) -> None:
-        """Do nothing: no other process can notify."""
 
     @contextmanager
     def lease_shards(self, role: str) -> Generator[Lease]:
-        """Lease everything."""
+        """Enter a context in which this process may work on its shards of a role."""
         yield Lease(role, "", None)
 
     def rank(self, role: str) -> tuple[int, int]:
-        """Return the first place of one."""
+        """Return this process's number among those with a role, and their count."""
         return 0, 1
 
     def notify(self, names: set[str]) -> None:
-        """Do nothing: no other process listens."""
+        """Wake the daemons of these names in the other processes."""
 
     def close(self) -> None:
-        """Do nothing: no lease is held."""
+        """Leave: others take over at once."""

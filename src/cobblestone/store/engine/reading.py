@@ -75,12 +75,23 @@ class Database:
         """Return the values of all rows of ``source``, as for `first`."""
         return [mapper.load(row) for row in self.query(f"SELECT {mapper.columns} FROM {source}", parameters)]
 
+    def load_in(
+        self, mapper: RowMapper[T], source: str, values: Sequence[object], parameters: Parameters = ()
+    ) -> list[T]:
+        """Return the values of all rows of a ``source`` that holds ``IN (??)``, as for `query_in`."""
+        rows = self.query_in(f"SELECT {mapper.columns} FROM {source}", values, parameters)
+        return [mapper.load(row) for row in rows]
+
     def value(
         self, sql: str, parameters: Parameters = ()
     ) -> Any:  # a driver's value: the caller knows its type
         """Return the first column of the first row, or None."""
         row = self.one(sql, parameters)
         return None if row is None else row[0]
+
+    def number(self, sql: str, parameters: Parameters = ()) -> int:
+        """Return the first column of the first row as an integer; 0 if there is none."""
+        return int(self.value(sql, parameters) or 0)
 
     def columns(self, table: str) -> list[str]:
         """Return names of a table's columns, in order."""

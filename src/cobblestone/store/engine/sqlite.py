@@ -19,7 +19,7 @@ import apsw
 
 from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store.engine.engine import DatabaseFault, Parameters, Row
-from cobblestone.store.engine.process_group import ProcessGroup, Program, SingleProcess
+from cobblestone.store.engine.process_group import ProcessGroup, Program
 
 BUSY_TIMEOUT_MS = 10_000
 CACHE_KIB = 16_000
@@ -205,7 +205,7 @@ class SqliteEngine:
 
     def process_group(self, roles: Sequence[str], program: Program | None = None) -> ProcessGroup:
         """Return a group of this process alone: a SQLite database is open in one process at a time."""
-        return SingleProcess()
+        return ProcessGroup()
 
 
 def database_bytes(path: Path) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -19,7 +20,7 @@ from cobblestone.store.engine.reading import is_postgres
 from cobblestone.store.engine.sqlite import open_reader
 from cobblestone.store.maintenance.snapshot import check_empty
 from cobblestone.store.maintenance.steps import Schema
-from cobblestone.store.maintenance.upgrade import check_schema, current_revision, upgrade
+from cobblestone.store.maintenance.upgrade import current_revision, needs_steps, upgrade
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -59,11 +60,8 @@ def move(source: Path, address: str, schema: Schema, *, progress: Progress) -> l
         raise ConfigError(f"{address} is not a PostgreSQL database. Write postgresql://USER@HOST/DATABASE")
     _check_source(source, schema)
     _prepare(source, address, schema)
-    reader = open_reader(source)
-    try:
+    with closing(open_reader(source)) as reader:
         moved = [_move_table(reader, address, table, progress) for table in _tables(reader)]
-    finally:
-        reader.close()
     _finish(address)
     return moved
 
@@ -72,8 +70,7 @@ def _check_source(source: Path, schema: Schema) -> None:
     revision, head = current_revision(source, schema), schema.head
     if revision is None:
         raise StoreError(f"{source} is no {schema.what}.")
-    check_schema(revision, str(source), schema)
-    if revision != head:
+    if needs_steps(revision, str(source), schema):
         raise StoreError(
             f"{source} has schema {revision}, this program {head}. Start once with this version, which upgrades it, and stop"
             " again."

@@ -196,16 +196,13 @@ def plan_of_postgres(
     address: str, schema: Schema, *, replaces: tuple[str, int] | None = None
 ) -> tuple[UpgradePlan, list[Program]]:
     """Return what an upgrade would do now, and all running programs; ``replaces``: machine and process that will be gone."""
-    connection = connect(address)
-    try:
+    with connect(address) as connection:
         current = postgres_revision(connection)
         programs = list(process_group.living_programs(connection)) if current is not None else []
         if is_ahead(connection, current, shown(address), schema):
             return UpgradePlan(steps=()), programs
         staying = [program for program in programs if (program.host, program.pid) != replaces]
         return schema.plan(current, staying), programs
-    finally:
-        connection.close()
 
 
 def is_ahead(connection: psycopg.Connection[Row], current: str | None, name: str, schema: Schema) -> bool:
@@ -238,14 +235,11 @@ def _plan(connection: psycopg.Connection[Row], current: str | None, schema: Sche
 @contextmanager
 def _alone(address: str) -> Generator[psycopg.Connection[Row]]:
     """Return a connection while no other process upgrades or starts work."""
-    connection = connect(address)
-    try:
+    with connect(address) as connection:
         for machine, since in connection.execute(_HOLDERS.encode()).fetchall():
             log.warning("upgrade_waits", upgrades=machine, since=since.isoformat(timespec="seconds"))
         connection.execute("SELECT pg_advisory_lock(%s)", (UPGRADE_LOCK,))
         yield connection
-    finally:
-        connection.close()
 
 
 def _take(address: str, schema: Schema, current: str | None, plan: UpgradePlan) -> None:

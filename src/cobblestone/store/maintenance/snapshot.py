@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -28,24 +29,17 @@ def copy_database(source: Path, target: Path, *, progress: Progress | None = Non
         StoreError: it cannot be read, or the copy cannot be written.
     """
     try:
-        reader = open_reader(source)
-        try:
-            writer = open_plain(target)
-            try:
-                # An open read holds the snapshot: writes of others do not make the copy start again.
-                reader.execute("BEGIN")
-                reader.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-                with writer.backup("main", reader, "main") as backup:
-                    while not backup.done:
-                        backup.step(PAGES_PER_STEP)
-                        if progress is not None and backup.page_count:
-                            progress(1 - backup.remaining / backup.page_count)
-                reader.execute("ROLLBACK")
-                writer.execute("PRAGMA journal_mode=DELETE")
-            finally:
-                writer.close()
-        finally:
-            reader.close()
+        with closing(open_reader(source)) as reader, closing(open_plain(target)) as writer:
+            # An open read holds the snapshot: writes of others do not make the copy start again.
+            reader.execute("BEGIN")
+            reader.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+            with writer.backup("main", reader, "main") as backup:
+                while not backup.done:
+                    backup.step(PAGES_PER_STEP)
+                    if progress is not None and backup.page_count:
+                        progress(1 - backup.remaining / backup.page_count)
+            reader.execute("ROLLBACK")
+            writer.execute("PRAGMA journal_mode=DELETE")
     except apsw.Error as error:
         raise StoreError(f"{source} could not be copied to {target}: {error}.") from error
 
@@ -53,11 +47,8 @@ def copy_database(source: Path, target: Path, *, progress: Progress | None = Non
 def database_problems(path: Path) -> list[str]:
     """Return the faults of a database file; an empty list if there are none."""
     try:
-        connection = open_reader(path)
-        try:
+        with closing(open_reader(path)) as connection:
             found = [row[0] for row in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})")]
-        finally:
-            connection.close()
     except apsw.Error as error:
         return [str(error)]
     return [] if found == ["ok"] else found
@@ -83,14 +74,10 @@ def copy_rows(
 def _forget_processes(path: Path) -> None:
     """Delete the rows of running processes from a copy: where it is restored, they do not run."""
     try:
-        connection = open_plain(path)
-        try:
-            if connection.execute(
-                "SELECT name FROM sqlite_master WHERE name = ?", (OF_PROCESSES,)
-            ).fetchone():
+        with closing(open_plain(path)) as connection:
+            tables = connection.execute("SELECT name FROM sqlite_master WHERE name = ?", (OF_PROCESSES,))
+            if tables.fetchone():
                 connection.execute(f"DELETE FROM {OF_PROCESSES}")
-        finally:
-            connection.close()
     except apsw.Error as error:
         raise StoreError(f"{path} could not be written: {error}.") from error
 
@@ -152,8 +139,7 @@ def read_rows(location: Path | str, queries: Sequence[str]) -> list[list[Row]]:
 
         with connect(str(location)) as connection:
             return [connection.execute(query.encode()).fetchall() for query in queries]
-    reader = open_reader(Path(location))  # not a store's: that would leave its log beside a copy
-    try:
+    with closing(
+        open_reader(Path(location))
+    ) as reader:  # not a store's: that would leave its log beside a copy
         return [reader.execute(query).fetchall() for query in queries]
-    finally:
-        reader.close()

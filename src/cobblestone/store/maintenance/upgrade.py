@@ -74,7 +74,7 @@ def check_revision(location: Path | str, schema: Schema, *, replaces: tuple[str,
 
         upgrade_plan(location, schema, replaces=replaces)[0].refuse(shown(str(location)))
     else:
-        check_schema(current_revision(location, schema) or "", str(location), schema)
+        needs_steps(current_revision(location, schema), str(location), schema)
 
 
 def upgrade_plan(
@@ -90,17 +90,8 @@ def upgrade_plan(
 
         return plan_of_postgres(str(location), schema, replaces=replaces)
     current = current_revision(location, schema)
-    _needs_steps(current, str(location), schema)
+    needs_steps(current, str(location), schema)
     return schema.plan(current), ()
-
-
-def check_schema(revision: str, name: str, schema: Schema) -> None:
-    """Refuse a revision that this program cannot upgrade from.
-
-    Raises:
-        StoreError: it was made by a newer program, or one from before the first schema.
-    """
-    _needs_steps(revision or None, name, schema)
 
 
 def upgrade(
@@ -131,7 +122,7 @@ def upgrade(
     working = path.with_name(f".{path.name}.upgrading")
     _remove(working)  # of an upgrade that was killed
     current = current_revision(path, schema)
-    if not _needs_steps(current, str(path), schema):
+    if not needs_steps(current, str(path), schema):
         return None
     try:
         if path.exists() and path.stat().st_size > 0:
@@ -187,7 +178,12 @@ def _swap(path: Path, working: Path, revision: str | None, now: float) -> Path |
     return backup
 
 
-def _needs_steps(current: str | None, name: str, schema: Schema) -> bool:
+def needs_steps(current: str | None, name: str, schema: Schema) -> bool:
+    """Return whether a database of this revision lacks steps.
+
+    Raises:
+        StoreError: it was made by a newer program, or one from before the first schema.
+    """
     if current is not None and current not in schema.known():
         raise schema.unknown(name, current)
     return current != schema.head
@@ -199,13 +195,11 @@ def _fold_log(path: Path) -> None:
     Raises:
         Busy: another process has the database open.
     """
-    connection = open_plain(path)
-    try:
-        connection.execute("PRAGMA journal_mode=DELETE")
-    except apsw.Error as error:
-        raise Busy(f"{path} is read by another process; end that one, then upgrade.") from error
-    finally:
-        connection.close()
+    with contextlib.closing(open_plain(path)) as connection:
+        try:
+            connection.execute("PRAGMA journal_mode=DELETE")
+        except apsw.Error as error:
+            raise Busy(f"{path} is read by another process; end that one, then upgrade.") from error
 
 
 def _remove(path: Path) -> None:

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-
-import msgspec
+from typing import Any, TypeVar
 
 from cobblestone.domain import exports as domain
 from cobblestone.domain.errors import StoreError
-from cobblestone.domain.statistics import CreditStatement, RecentAverage
-from cobblestone.domain.values import HostId, TeamId, UserId
+from cobblestone.domain.values import TeamId
 from cobblestone.policy.credit.history import Badge, BadgeKind, web_address
+from cobblestone.store.averages import CREDIT
 from cobblestone.store.engine.database import Database
-from cobblestone.store.engine.engine import DatabaseFault, Row
+from cobblestone.store.engine.engine import DatabaseFault
+from cobblestone.store.engine.mapping import Column, RowMapper
 from cobblestone.store.engine.reading import engine_for
 from cobblestone.store.people.consents import EXPORTED
 from cobblestone.wire.project.account import external_cpid
 
+T = TypeVar("T")
 PAGE = 2000
 MOST_MEMBERS = 10_000
 """Of one team in one answer; the export has all."""
@@ -38,12 +40,6 @@ _HOLDERS: Mapping[domain.ExportedTable, tuple[str, str]] = {
     domain.ExportedTable.BADGE_HOST: ("host", f"SELECT h.id FROM {_HOSTS}"),
 }
 """By table: who may have a badge there, and the query for those that are exported."""
-
-_BEFORE_ALL: Mapping[domain.ExportOrder, tuple[object, ...]] = {
-    domain.ExportOrder.ID: (0,),
-    domain.ExportOrder.TOTAL: (1e300, 0),
-    domain.ExportOrder.RECENT: (1e300, 0),
-}
 
 
 @contextmanager
@@ -67,119 +63,81 @@ def snapshot(location: Path | str) -> Generator[Database]:
         connection.close()
 
 
-def _pages(db: Database, query: str, alias: str, order: domain.ExportOrder) -> Iterator[list[Row]]:
-    """Yield pages of a query that ends with a condition; its first columns are id, total, average and time of it."""
+def _pages(
+    db: Database, mapper: RowMapper[T], source: str, alias: str, order: domain.ExportOrder
+) -> Iterator[T]:
+    """Yield the values of a source that ends with a condition, page by page."""
+    last: tuple[object, ...]
     if order is domain.ExportOrder.ID:
-        keys, after, direction = f"{alias}.id", "> (?)", "ASC"
+        keys, after, direction, last = f"{alias}.id", "> (?)", "ASC", (0,)
     else:
-        keys, after, direction = f"{alias}.{order}, {alias}.id", "< (?, ?)", "DESC"
+        keys, after, direction, last = f"{alias}.{order}, {alias}.id", "< (?, ?)", "DESC", (1e300, 0)
     sorted_by = ", ".join(f"{key} {direction}" for key in keys.split(", "))
-    text = f"{query} AND ({keys}) {after} ORDER BY {sorted_by} LIMIT {PAGE}"
-    place = {domain.ExportOrder.TOTAL: 1, domain.ExportOrder.RECENT: 2}.get(order, 0)
-    last = _BEFORE_ALL[order]
+    text = f"SELECT {mapper.columns}, {keys} FROM {source} AND ({keys}) {after} ORDER BY {sorted_by} LIMIT {PAGE}"
     while rows := db.query(text, last):
-        yield rows
-        row = rows[-1]
-        last = (row[0],) if order is domain.ExportOrder.ID else (row[place], row[0])
+        yield from map(mapper.load, rows)
         if len(rows) < PAGE:
             return
+        last = rows[-1][-len(last) :]
 
 
-def _credit(row: Row) -> CreditStatement:
-    return CreditStatement(row[1], RecentAverage(row[2], row[3]))
+def _of(alias: str, *names: str) -> dict[str, str | Column | RowMapper[Any]]:
+    """Return where these fields and the credit of a kind of records are read."""
+    return {"credit": CREDIT.embedded(alias), **{name: f"{alias}.{name}" for name in names}}
 
 
-_USER_QUERY = (
-    "SELECT u.id, u.total_credit, u.expavg_credit, u.expavg_time, u.name, u.create_time, u.country, u.url, u.team_id,"
-    " u.cross_project_id, u.email_addr, EXISTS (SELECT 1 FROM profile p WHERE p.user_id = u.id)"
-    f" FROM {_USERS}"
+_EXPORTED_USERS = RowMapper(
+    domain.ExportedUser,
+    {
+        **_of("u", "id", "name", "create_time", "country", "team_id"),
+        # The hash is of both together, so they may come as one.
+        "cpid": Column(
+            sql="u.cross_project_id || u.email_addr", decode=partial(external_cpid, email_addr="")
+        ),
+        "url": Column(sql="u.url", decode=web_address),
+        "has_profile": "EXISTS (SELECT 1 FROM profile p WHERE p.user_id = u.id)",
+    },
 )
+_EXPORTED_HOSTS = RowMapper(
+    domain.ExportedHost,
+    {
+        **_of("h", "id", "user_id", "create_time", "rpc_time", "host_cpid"),
+        "hardware": "h.description",
+        "avg_turnaround": "COALESCE((SELECT SUM(v.turnaround_n * v.turnaround_avg) / SUM(v.turnaround_n)"
+        " FROM host_app_version v WHERE v.turnaround_n > 0 AND v.host_id = h.id), 0.0)",
+    },
+)
+_EXPORTED_TEAMS = RowMapper(
+    domain.ExportedTeam,
+    {
+        **_of("t", "id", "name", "create_time", "type", "name_html", "description", "country"),
+        "founder_id": "u.id",
+        "founder_name": "COALESCE(u.name, '')",
+        "url": Column(sql="t.url", decode=web_address),
+    },
+)
+_TEAMS = f"team t LEFT JOIN user_account u ON u.id = t.founder_id AND {EXPORTED} WHERE t.total_credit > 0"
 
 
 def users(db: Database, order: domain.ExportOrder) -> Iterator[domain.ExportedUser]:
     """Yield users with credit who agreed to the export."""
-    for rows in _pages(db, _USER_QUERY, "u", order):
-        yield from map(_user, rows)
+    return _pages(db, _EXPORTED_USERS, _USERS, "u", order)
 
 
 def members(db: Database, team_id: TeamId) -> list[domain.ExportedUser]:
     """Return such users of one team, most credit first; at most `MOST_MEMBERS`."""
-    query = f"{_USER_QUERY} AND u.team_id = ? ORDER BY u.total_credit DESC, u.id LIMIT {MOST_MEMBERS}"
-    return [_user(row) for row in db.query(query, (team_id,))]
-
-
-def _user(row: Row) -> domain.ExportedUser:
-    return domain.ExportedUser(
-        id=UserId(row[0]),
-        credit=_credit(row),
-        name=row[4],
-        create_time=row[5],
-        country=row[6],
-        url=web_address(row[7]),
-        team_id=row[8],
-        cpid=external_cpid(row[9], row[10]),
-        has_profile=bool(row[11]),
-    )
-
-
-_hardware = msgspec.json.Decoder(domain.ExportedHardware).decode
+    of_team = f"{_USERS} AND u.team_id = ? ORDER BY u.total_credit DESC, u.id LIMIT {MOST_MEMBERS}"
+    return db.load(_EXPORTED_USERS, of_team, (team_id,))
 
 
 def hosts(db: Database, order: domain.ExportOrder) -> Iterator[domain.ExportedHost]:
     """Yield computers with credit shown by users who agreed, without merged or removed ones."""
-    query = (
-        "SELECT h.id, h.total_credit, h.expavg_credit, h.expavg_time, h.create_time, h.rpc_time, h.host_cpid, h.description,"
-        " u.id "
-        f"FROM {_HOSTS}"
-    )
-    for rows in _pages(db, query, "h", order):
-        turnarounds = _turnarounds(db, [row[0] for row in rows])
-        for row in rows:
-            yield domain.ExportedHost(
-                id=HostId(row[0]),
-                user_id=row[8],
-                credit=_credit(row),
-                create_time=row[4],
-                rpc_time=row[5],
-                host_cpid=row[6],
-                hardware=_hardware(row[7]),
-                avg_turnaround=turnarounds.get(row[0], 0.0),
-            )
-
-
-def _turnarounds(db: Database, host_ids: list[int]) -> dict[int, float]:
-    """Return the mean turnaround of several hosts over all their app versions, seconds."""
-    rows = db.query_in(
-        "SELECT host_id, SUM(turnaround_n * turnaround_avg) / SUM(turnaround_n) FROM host_app_version"
-        " WHERE turnaround_n > 0 AND host_id IN (??) GROUP BY host_id",
-        host_ids,
-    )
-    return {row[0]: row[1] for row in rows}
+    return _pages(db, _EXPORTED_HOSTS, _HOSTS, "h", order)
 
 
 def teams(db: Database, order: domain.ExportOrder) -> Iterator[domain.ExportedTeam]:
     """Yield teams with credit; the founder appears only after agreeing."""
-    query = (
-        "SELECT t.id, t.total_credit, t.expavg_credit, t.expavg_time, t.name, t.create_time, t.description, t.url, t.country,"
-        " t.type, t.name_html,"
-        f" u.id, COALESCE(u.name, '') FROM team t LEFT JOIN user_account u ON u.id = t.founder_id AND {EXPORTED}"
-        " WHERE t.total_credit > 0"
-    )
-    for rows in _pages(db, query, "t", order):
-        for row in rows:
-            yield domain.ExportedTeam(
-                id=TeamId(row[0]),
-                credit=_credit(row),
-                name=row[4],
-                create_time=row[5],
-                description=row[6],
-                url=web_address(row[7]),
-                country=row[8],
-                type=row[9],
-                name_html=row[10],
-                founder_id=row[11],
-                founder_name=row[12],
-            )
+    return _pages(db, _EXPORTED_TEAMS, _TEAMS, "t", order)
 
 
 def applications(db: Database) -> tuple[str, ...]:

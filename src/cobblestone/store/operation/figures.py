@@ -15,11 +15,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import msgspec
 
-from cobblestone.domain.errors import NotFound
 from cobblestone.domain.values import AppVersionId, BatchId
 from cobblestone.domain.work import Outcome, Result, ValidateState, WorkunitError
 from cobblestone.policy.dispatch.rollout import RolloutPlan, StageRecord
@@ -27,6 +26,7 @@ from cobblestone.policy.lifecycle import states
 from cobblestone.policy.lifecycle.deadlines import PARKED_UNTIL
 from cobblestone.store.catalog.apps import CATALOGUE_CHANGED, to_json
 from cobblestone.store.engine.database import Database, Parameters, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.work import steps
 from cobblestone.store.work.rows import RESULTS, last_words, stderr_of_results
 
@@ -236,34 +236,26 @@ class RolloutFigures:
     plan: RolloutPlan
 
 
+_ROLLOUTS = RowMapper(
+    RolloutFigures, {"version_id": "id", "fraction": "rollout_fraction", "plan": "rollout_plan"}
+)
+
+
 def rollout_of(db: Database, version_id: AppVersionId) -> RolloutFigures:
     """Return the roll-out of a version.
 
     Raises:
         NotFound: there is no such version.
     """
-    row = db.one("SELECT rollout_fraction, rollout_plan FROM app_version WHERE id = ?", (version_id,))
-    if row is None:
-        raise NotFound(f"There is no app version {version_id}.")
-    return RolloutFigures(
-        version_id=version_id, fraction=row[0], plan=msgspec.json.decode(row[1], type=RolloutPlan)
-    )
+    missing = f"There is no app version {version_id}."
+    return db.needed(_ROLLOUTS, "app_version WHERE id = ?", (version_id,), missing)
 
 
 def rollouts_running(db: Database) -> list[RolloutFigures]:
     """Return roll-outs of versions in use that wait for their next step."""
-    rows = db.query(
-        "SELECT id, rollout_fraction, rollout_plan FROM app_version"
-        ' WHERE deprecated = 0 AND rollout_plan LIKE \'%"state":"running"%\''
+    return db.load(
+        _ROLLOUTS, 'app_version WHERE deprecated = 0 AND rollout_plan LIKE \'%"state":"running"%\''
     )
-    return [
-        RolloutFigures(
-            version_id=AppVersionId(row[0]),
-            fraction=row[1],
-            plan=msgspec.json.decode(row[2], type=RolloutPlan),
-        )
-        for row in rows
-    ]
 
 
 def set_rollout(tx: Transaction, version_id: AppVersionId, fraction: float, plan: RolloutPlan) -> None:
@@ -302,52 +294,18 @@ def give_up_results_of_version(tx: Transaction, version_id: AppVersionId, *, now
     return len(rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingCounts:
-    """Numbers of rows in waiting states."""
-
-    users: int
-    hosts: int
-    active_hosts: int  #: that called within the last day
-    apps: int
-    unsigned_versions: int
-    open_batches: int  #: not complete, cancelled or retired
-    results_unsent: int
-    results_in_progress: int
-    workunits_unfinished: int  #: that the transitioner will look at again
-    workunits_to_validate: int
-    workunits_to_assimilate: int
-    workunits_to_delete: int  #: whose input files may go
-
-
-_QUERIES = {
-    "users": "SELECT COUNT(*) FROM user_account",
-    "hosts": "SELECT COUNT(*) FROM host WHERE merged_into IS NULL",
-    "active_hosts": "SELECT COUNT(*) FROM host WHERE merged_into IS NULL AND rpc_time > ?",
+_RARE_COUNTS = {
     "apps": "SELECT COUNT(*) FROM app WHERE deprecated = 0",
     "unsigned_versions": (
         'SELECT COUNT(*) FROM app_version WHERE deprecated = 0 AND files LIKE \'%"signature":""%\''
     ),
-    "open_batches": f"SELECT COUNT(*) FROM batch WHERE {steps.OPEN_BATCH}",
-    "results_unsent": f"SELECT COUNT(*) FROM result WHERE {steps.IS_UNSENT}",
-    "results_in_progress": f"SELECT COUNT(*) FROM result WHERE {steps.IS_IN_PROGRESS}",
     "workunits_unfinished": "SELECT COUNT(*) FROM workunit WHERE transition_time IS NOT NULL",
-    "workunits_to_validate": "SELECT COUNT(*) FROM workunit WHERE need_validate = 1",
-    "workunits_to_assimilate": f"SELECT COUNT(*) FROM workunit WHERE {steps.TO_ASSIMILATE}",
-    "workunits_to_delete": f"SELECT COUNT(*) FROM workunit WHERE {steps.DELETABLE}",
 }
 
 
-def project_counts(db: Database, *, now: float) -> WaitingCounts:
-    """Count the current work at ``now`` (Unix seconds)."""
-    return WaitingCounts(
-        **{
-            field.name: int(
-                db.value(_QUERIES[field.name], (now - _DAY,) if "?" in _QUERIES[field.name] else ())
-            )
-            for field in fields(WaitingCounts)
-        }
-    )
+def rare_counts(db: Database) -> dict[str, int]:
+    """Count apps, versions without signatures, and workunits that the transitioner will look at again."""
+    return {name: db.number(sql) for name, sql in _RARE_COUNTS.items()}
 
 
 FAILURES_READ = 1000

@@ -131,11 +131,9 @@ def copy_jobs(tx: Transaction, batch: BatchRow, workunit_ids: Sequence[int], *, 
 
 def count_cancelled_open(db: Database, batch_id: int) -> int:
     """Return jobs of a batch that were cancelled but not yet closed by the transitioner."""
-    return int(
-        db.value(
-            "SELECT COUNT(*) FROM workunit WHERE batch_id = ? AND completed_seq IS NULL AND error_mask & ? <> 0",
-            (batch_id, int(WorkunitError.CANCELLED)),
-        )
+    return db.number(
+        "SELECT COUNT(*) FROM workunit WHERE batch_id = ? AND completed_seq IS NULL AND error_mask & ? <> 0",
+        (batch_id, int(WorkunitError.CANCELLED)),
     )
 
 

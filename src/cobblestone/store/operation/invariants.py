@@ -18,6 +18,7 @@ from cobblestone.policy.credit.rac import OWNERS
 from cobblestone.policy.lifecycle.states import INACTIVE, UNSENT, check_invariants
 from cobblestone.store.credit.ledger import IS_GRANT
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.engine import Row
 from cobblestone.store.work import lifecycle
 from cobblestone.store.work.steps import IS_IN_PROGRESS, matching
 
@@ -262,11 +263,7 @@ _NUMBERS = {
     "result": ("cpu_time", "elapsed_time", "claimed_credit", "granted_credit", "peak_flops"),
     "credit_entry": ("claimed",),
 }
-_MAY_BE_NEGATIVE = {
-    "host.total_credit",
-    "user_account.total_credit",
-    "team.total_credit",
-}  # after corrections
+_MAY_BE_NEGATIVE = ("host", "user_account", "team")  # their totals, after corrections
 _RECORD = ("pfc_avg", "pfc_var", "et_avg", "et_var", "turnaround_avg", "turnaround_var", "error_rate")
 _HUGE = 1e300
 
@@ -275,7 +272,8 @@ def finite_numbers(db: Database) -> Iterator[Finding]:
     """Return averages and amounts that are infinite or negative."""
     for table, columns in _NUMBERS.items():
         for column in columns:
-            least = f"-{_HUGE}" if f"{table}.{column}" in _MAY_BE_NEGATIVE else "0"
+            negative = column == "total_credit" and table in _MAY_BE_NEGATIVE
+            least = f"-{_HUGE}" if negative else "0"
             for row_id, value in db.query(
                 f"SELECT id, {column} FROM {table} WHERE {column} < {least} OR {column} > {_HUGE}"
             ):
@@ -297,39 +295,38 @@ def forget_wrong_records(tx: Transaction) -> int:
     return tx.execute(f"DELETE FROM host_app_version WHERE {wrong}")
 
 
-_ORPHANS = {
-    "result": "SELECT r.id FROM result r LEFT JOIN workunit w ON w.id = r.workunit_id WHERE w.id IS NULL",
-    "result_text": "SELECT t.result_id FROM result_text t LEFT JOIN result r ON r.id = t.result_id WHERE r.id IS NULL",
-    "upload": "SELECT u.name FROM upload u LEFT JOIN result r ON r.id = u.result_id WHERE r.id IS NULL",
-    "host": "SELECT h.id FROM host h LEFT JOIN user_account u ON u.id = h.user_id WHERE u.id IS NULL",
-    "workunit": "SELECT w.id FROM workunit w LEFT JOIN app a ON a.id = w.app_id WHERE a.id IS NULL",
-    "host_app_version": (
-        "SELECT DISTINCT v.host_id FROM host_app_version v LEFT JOIN host h ON h.id = v.host_id WHERE h.id IS NULL"
-    ),
+_OWNERS = {
+    "result": ("id", "workunit_id", "workunit"),
+    "result_text": ("result_id", "result_id", "result"),
+    "upload": ("name", "result_id", "result"),
+    "host": ("id", "user_id", "user_account"),
+    "workunit": ("id", "app_id", "app"),
+    "host_app_version": ("host_id", "host_id", "host"),
 }
-_OWNER = {
-    "result": "workunit",
-    "result_text": "result",
-    "upload": "result",
-    "host": "user",
-    "workunit": "app",
-    "host_app_version": "host",
-}
-_REMOVALS = {"result_text": "result_id", "upload": "name", "host_app_version": "host_id"}
+"""By table: its key, the column with the id of a row's owner, and the owner's table."""
+_USELESS_ALONE = ("result_text", "upload", "host_app_version")
+
+
+def _orphans_of(db: Database, table: str) -> list[Row]:
+    key, column, owner = _OWNERS[table]
+    return db.query(
+        f"SELECT DISTINCT t.{key} FROM {table} t LEFT JOIN {owner} o ON o.id = t.{column} WHERE o.id IS NULL"
+    )
 
 
 def orphans(db: Database) -> Iterator[Finding]:
     """Return rows whose owner is gone."""
-    for table, sql in _ORPHANS.items():
-        for (row_id,) in db.query(sql):
-            yield Finding("no_owner", table, row_id, f"its {_OWNER[table]} does not exist")
+    for table, (_, _, owner) in _OWNERS.items():
+        for (row_id,) in _orphans_of(db, table):
+            yield Finding("no_owner", table, row_id, f"its {owner.removesuffix('_account')} does not exist")
 
 
 def remove_orphans(tx: Transaction) -> int:
     """Remove rows that are useless without their owner: texts, outputs and records; return how many."""
     removed = 0
-    for table, key in _REMOVALS.items():
-        removed += sum(tx.execute_each(f"DELETE FROM {table} WHERE {key} = ?", tx.query(_ORPHANS[table])))
+    for table in _USELESS_ALONE:
+        statement = f"DELETE FROM {table} WHERE {_OWNERS[table][0]} = ?"
+        removed += sum(tx.execute_each(statement, _orphans_of(tx, table)))
     return removed
 
 

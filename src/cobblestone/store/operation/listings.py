@@ -110,9 +110,7 @@ def listed_workunit(db: Database, workunit_id: int) -> ListedWorkunit | None:
 
 def count_hosts(db: Database, user_id: int) -> int:
     """Return how many computers a user has."""
-    return int(
-        db.value("SELECT COUNT(*) FROM host WHERE user_id = ? AND merged_into IS NULL", (user_id,)) or 0
-    )
+    return db.number("SELECT COUNT(*) FROM host WHERE user_id = ? AND merged_into IS NULL", (user_id,))
 
 
 def _before(page: Page) -> int:
@@ -131,11 +129,8 @@ def _newest(
 ) -> list[T]:
     """Return rows of a table that match the conditions; a condition with value None is left out."""
     given = {"id < ?": _before(page), **{text: each for text, each in conditions.items() if each is not None}}
-    found = db.query(
-        f"SELECT {rows.columns} FROM {source} AND {' AND '.join(given)} ORDER BY id DESC LIMIT ?",
-        (*given.values(), page.limit),
-    )
-    return [rows.load(row) for row in found]
+    source = f"{source} AND {' AND '.join(given)} ORDER BY id DESC LIMIT ?"
+    return db.load(rows, source, (*given.values(), page.limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +164,9 @@ class ArchivedTask:
     is_canonical: bool
 
 
+_ARCHIVED = RowMapper(ArchivedTask)
+
+
 def count_archived(path: Path, owner: ArchiveOwner) -> dict[TaskState, int]:
     """Count an owner's tasks in the archive by outcome, the newest `NEWEST_TASKS` of them."""
     condition, values = owner.where
@@ -199,27 +197,13 @@ def list_archived(
     chosen = "is_canonical = 1" if canonical else "1 = 1"
     rows = _rows(
         path,
-        "SELECT * FROM (SELECT r.id, r.name, r.app_id, r.host_id,"
-        f" CASE {kinds} END, r.received_time, r.elapsed_time, r.granted_credit,"
+        f"SELECT {_ARCHIVED.columns} FROM (SELECT r.*, CASE {kinds} END AS state,"
         " COALESCE(w.canonical_result_id = r.id, 0) AS is_canonical"
         f" FROM (SELECT * FROM {condition} AND r.id < ? ORDER BY r.id DESC LIMIT {NEWEST_TASKS}) r"
         f" LEFT JOIN workunit w ON w.id = r.workunit_id) WHERE {chosen} ORDER BY id DESC LIMIT ?",
         (*values, MAX_ID if before is None else before, limit + 1),
     )
-    return [
-        ArchivedTask(
-            id=ResultId(row[0]),
-            name=row[1],
-            app_id=AppId(row[2]),
-            host_id=None if row[3] is None else HostId(row[3]),
-            state=None if row[4] is None else TaskState(row[4]),
-            received_time=row[5],
-            elapsed_time=row[6],
-            granted_credit=row[7],
-            is_canonical=bool(row[8]),
-        )
-        for row in rows
-    ]
+    return [_ARCHIVED.load(row) for row in rows]
 
 
 def _rows(path: Path, sql: str, values: Sequence[object]) -> list[Row]:

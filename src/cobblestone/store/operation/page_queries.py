@@ -34,9 +34,6 @@ RECENT_CREDIT = 0.1
 """Who has at least this recent average credit counts as active (the family's threshold)."""
 _RUN_TIME_SAMPLES = 2000
 
-_TASK_COLUMNS = RESULTS.of("r")
-_N_RESULT = len(RESULTS.names)
-
 
 def _success(*validated: ValidateState) -> str:
     return f"{matching(states.SUCCESS, row='r.')} AND {matching(*validated, row='r.')}"
@@ -106,6 +103,19 @@ class TaskOwner:
         return "r.user_id = ?", self.user_id or 0
 
 
+_TITLE = "COALESCE(NULLIF(a.user_friendly_name, ''), a.name, '')"
+_TASKS = RowMapper(
+    TaskRow,
+    {
+        "result": RESULTS.embedded("r"),
+        "workunit_name": "w.name",
+        "app_title": _TITLE,
+        "host_name": "COALESCE(h.domain_name, '')",
+        "user_name": "COALESCE(u.name, '')",
+        "host_label": "COALESCE(h.label, '')",
+        "shows_hosts": "u.show_hosts = 1 AND COALESCE(h.hidden, 0) = 0",
+    },
+)
 _TASK_JOINS = (
     " JOIN workunit w ON w.id = r.workunit_id LEFT JOIN app a ON a.id = r.app_id"
     " LEFT JOIN host h ON h.id = r.host_id LEFT JOIN user_account u ON u.id = r.user_id"
@@ -113,25 +123,7 @@ _TASK_JOINS = (
 
 
 def _task_rows(db: Database, source: str, parameters: Parameters, order: str) -> list[TaskRow]:
-    rows = db.query(
-        f"SELECT {_TASK_COLUMNS}, w.name, a.name, a.user_friendly_name, h.domain_name, h.label, u.name, u.show_hosts, h.hidden"
-        f" FROM {source} r {_TASK_JOINS} ORDER BY r.id {order}",
-        parameters,
-    )
-    return [_task_row(row) for row in rows]
-
-
-def _task_row(row: Row) -> TaskRow:
-    workunit_name, app_name, app_title, host_name, label, user_name, show_hosts, hidden = row[_N_RESULT:]
-    return TaskRow(
-        result=RESULTS.load(row),
-        workunit_name=workunit_name,
-        app_title=app_title or app_name or "",
-        host_name=host_name or "",
-        user_name=user_name or "",
-        host_label=label or "",
-        shows_hosts=bool(show_hosts) and not hidden,
-    )
+    return db.load(_TASKS, f"{source} r {_TASK_JOINS} ORDER BY r.id {order}", parameters)
 
 
 def list_tasks(
@@ -248,24 +240,23 @@ class HostVersionRow:
     record: hosts.HostAppVersion
 
 
+_HOST_VERSIONS = RowMapper(
+    HostVersionRow,
+    {
+        "app_title": _TITLE,
+        **{name: f"v.{name}" for name in ("version_num", "platform", "plan_class")},
+        "record": hosts.RECORDS.embedded("r"),
+    },
+)
+
+
 def version_records(db: Database, host_id: HostId) -> list[HostVersionRow]:
     """Return records of a host by app version, newest version first."""
-    records = hosts.records_of_host(db, host_id)
-    rows = db.query_in(
-        "SELECT v.id, a.name, a.user_friendly_name, v.version_num, v.platform, v.plan_class FROM app_version v"
-        " JOIN app a ON a.id = v.app_id WHERE v.id IN (??)",
-        sorted(records)[-200:],
+    source = (
+        "host_app_version r JOIN app_version v ON v.id = r.app_version_id JOIN app a ON a.id = v.app_id"
+        " WHERE r.host_id = ? ORDER BY v.id DESC LIMIT 200"
     )
-    return [
-        HostVersionRow(
-            app_title=row[2] or row[1],
-            version_num=row[3],
-            platform=row[4],
-            plan_class=row[5],
-            record=records[row[0]],
-        )
-        for row in sorted(rows, reverse=True)
-    ]
+    return db.load(_HOST_VERSIONS, source, (host_id,))
 
 
 # -- the project as a whole ----------------------------------------------------
@@ -316,7 +307,7 @@ def project_counts(db: Database, *, now: float) -> ProjectStateCounts:
     """Count what waits, runs and was done."""
     day_ago = now - SECONDS_PER_DAY
     first_entry = _first_id_since(db, "credit_entry", "time", day_ago)
-    last_entry = int(db.value("SELECT max(id) FROM credit_entry") or 0)
+    last_entry = db.number("SELECT max(id) FROM credit_entry")
 
     def count(table: str, condition: str = "1 = 1", *values: object) -> int:
         return int(db.value(f"SELECT count(*) FROM {table} WHERE {condition}", values))
@@ -333,11 +324,8 @@ def project_counts(db: Database, *, now: float) -> ProjectStateCounts:
         oldest_transition=lifecycle.next_transition_time(db),
         users=count("user_account"),
         users_recent=count("user_account", f"{SHOWN[Owner.USER]} AND expavg_credit >= ?", RECENT_CREDIT),
-        users_active=int(
-            db.value(
-                "SELECT count(DISTINCT user_id) FROM host WHERE merged_into IS NULL AND rpc_time > ?",
-                (day_ago,),
-            )
+        users_active=db.number(
+            "SELECT count(DISTINCT user_id) FROM host WHERE merged_into IS NULL AND rpc_time > ?", (day_ago,)
         ),
         users_credited=count(
             "user_account", f"{SHOWN[Owner.USER]} AND expavg_credit > 0"
@@ -463,9 +451,3 @@ def versions_in_use(db: Database) -> list[VersionRow]:
     return db.load(
         _VERSIONS, "app_version WHERE deprecated = 0 ORDER BY app_id, platform, version_num DESC LIMIT 1000"
     )
-
-
-def news_item(db: Database, news_id: int) -> people.NewsItem | None:
-    """Return a news item, or None."""
-    row = db.one("SELECT id, title, text, time FROM news WHERE id = ?", (news_id,))
-    return None if row is None else people.NewsItem(*row)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.values import TeamId, UserId
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.people import consents, credentials
 from cobblestone.store.people.credentials import Purpose
 
@@ -22,13 +23,12 @@ class Secrets:
     totp_step: int  #: the last one-time password that was used
 
 
+_SECRETS = RowMapper(Secrets)
+
+
 def secrets_of(db: Database, user_id: UserId) -> Secrets | None:
     """Return the credentials of an account, or None."""
-    row = db.one(
-        "SELECT passwd_hash, totp_secret, totp_step FROM user_account WHERE id = ? AND erased_time IS NULL",
-        (user_id,),
-    )
-    return None if row is None else Secrets(*row)
+    return db.first(_SECRETS, "user_account WHERE id = ? AND erased_time IS NULL", (user_id,))
 
 
 def set_profile(

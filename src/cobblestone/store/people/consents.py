@@ -13,6 +13,7 @@ from cobblestone.domain.exports import Deletion
 from cobblestone.domain.people import ConsentKind
 from cobblestone.domain.values import UserId
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.wire.project.account import external_cpid
 
 EXPORTED = (
@@ -35,6 +36,9 @@ class Consent:
     source: str  #: page or program where it was said
 
 
+_CONSENTS = RowMapper(Consent)
+
+
 def record(
     tx: Transaction, user_id: UserId, kind: ConsentKind, agreed: bool, *, source: str, now: float
 ) -> None:
@@ -49,22 +53,13 @@ def record(
 
 def latest(db: Database, user_id: UserId, kind: ConsentKind) -> Consent | None:
     """Return a user's last answer; None if there is none."""
-    row = db.one(
-        "SELECT agreed, time, source FROM consent WHERE user_id = ? AND kind = ? ORDER BY id DESC LIMIT 1",
-        (user_id, kind),
-    )
-    return None if row is None else Consent(kind=kind, agreed=bool(row[0]), time=row[1], source=row[2])
+    last = "consent WHERE user_id = ? AND kind = ? ORDER BY id DESC LIMIT 1"
+    return db.first(_CONSENTS, last, (user_id, kind))
 
 
 def said_by(db: Database, user_id: UserId, *, limit: int = 50) -> list[Consent]:
     """Return a user's answers, newest first."""
-    rows = db.query(
-        "SELECT kind, agreed, time, source FROM consent WHERE user_id = ? ORDER BY id DESC LIMIT ?",
-        (user_id, limit),
-    )
-    return [
-        Consent(kind=ConsentKind(row[0]), agreed=bool(row[1]), time=row[2], source=row[3]) for row in rows
-    ]
+    return db.load(_CONSENTS, "consent WHERE user_id = ? ORDER BY id DESC LIMIT ?", (user_id, limit))
 
 
 _AGREED_ONCE = f"EXISTS (SELECT 1 FROM consent c WHERE c.user_id = u.id AND c.kind = '{ConsentKind.STATISTICS}' AND c.agreed = 1)"

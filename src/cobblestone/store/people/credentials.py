@@ -140,6 +140,9 @@ class OneTimeCode:
     payload: str
 
 
+_CODES = RowMapper(OneTimeCode)
+
+
 def _hash(purpose: Purpose, code: str) -> str:
     return hashlib.sha256(f"{purpose} {code}".encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -164,12 +167,10 @@ def add_codes(
 
 def find_code(db: Database, purpose: Purpose, code: str, *, now: float) -> OneTimeCode | None:
     """Return a code that is still valid, or None."""
-    row = db.one(
-        "SELECT id, user_id, payload FROM one_time_code WHERE code_hash = ? AND used_time IS NULL"
-        " AND (expire_time IS NULL OR expire_time > ?)",
-        (_hash(purpose, code), now),
+    valid = (
+        "one_time_code WHERE code_hash = ? AND used_time IS NULL AND (expire_time IS NULL OR expire_time > ?)"
     )
-    return None if row is None else OneTimeCode(row[0], UserId(row[1]), row[2])
+    return db.first(_CODES, valid, (_hash(purpose, code), now))
 
 
 def use_code(tx: Transaction, purpose: Purpose, code: str, *, now: float) -> OneTimeCode | None:
@@ -185,11 +186,9 @@ def use_code(tx: Transaction, purpose: Purpose, code: str, *, now: float) -> One
 
 def count_codes(db: Database, user_id: UserId, purpose: Purpose) -> int:
     """Return how many unused codes a user has."""
-    return int(
-        db.value(
-            "SELECT count(*) FROM one_time_code WHERE user_id = ? AND purpose = ? AND used_time IS NULL",
-            (user_id, purpose),
-        )
+    return db.number(
+        "SELECT count(*) FROM one_time_code WHERE user_id = ? AND purpose = ? AND used_time IS NULL",
+        (user_id, purpose),
     )
 
 

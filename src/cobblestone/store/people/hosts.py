@@ -26,8 +26,8 @@ _STATISTICS = RowMapper(
         "turnaround": running_average("turnaround"),
     },
 )
-_RECORDS = RowMapper(HostAppVersion, {"statistics": _STATISTICS})
-_SAVED_RECORD = _RECORDS.writer()
+RECORDS = RowMapper(HostAppVersion, {"statistics": _STATISTICS})
+_SAVED_RECORD = RECORDS.writer()
 _SAVE_RECORD = _SAVED_RECORD.upsert("host_app_version", "host_id", "app_version_id")
 _encode = msgspec.json.Encoder().encode
 
@@ -149,8 +149,8 @@ def reset_errors(tx: Transaction, host_id: HostId, *, now: float) -> None:
 
 def records_of_host(db: Database, host_id: HostId) -> dict[AppVersionId, HostAppVersion]:
     """Return quota and reliability of one host, by app version."""
-    rows = db.query(f"SELECT {_RECORDS.columns} FROM host_app_version WHERE host_id = ?", (host_id,))
-    return {AppVersionId(row[1]): _RECORDS.load(row) for row in rows}
+    rows = db.query(f"SELECT {RECORDS.columns} FROM host_app_version WHERE host_id = ?", (host_id,))
+    return {AppVersionId(row[1]): RECORDS.load(row) for row in rows}
 
 
 def records(
@@ -160,10 +160,10 @@ def records(
     found = {key: HostAppVersion(host_id=key[0], app_version_id=key[1]) for key in keys}
     hosts = sorted({key[0] for key in found})
     db.lock("host", hosts)  # it stands for its records, of which some may not exist yet
-    for row in db.query_in(f"SELECT {_RECORDS.columns} FROM host_app_version WHERE host_id IN (??)", hosts):
+    for row in db.query_in(f"SELECT {RECORDS.columns} FROM host_app_version WHERE host_id IN (??)", hosts):
         key = (HostId(row[0]), AppVersionId(row[1]))
         if key in found:
-            found[key] = _RECORDS.load(row)
+            found[key] = RECORDS.load(row)
     return found
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 
 MAX_ATTEMPTS = 12
 KEPT_SECONDS = 30 * 86400.0
@@ -25,6 +26,9 @@ class Mail:
     subject: str
     body: str
     attempts: int
+
+
+_MAILS = RowMapper(Mail)
 
 
 def post(tx: Transaction, *, recipient: str, subject: str, body: str, now: float) -> int:
@@ -47,15 +51,8 @@ def written_since(db: Database, *, recipient: str, subject: str, since: float) -
 
 def waiting(db: Database, *, now: float, limit: int = 20) -> Sequence[Mail]:
     """Return mails that are due, longest waiting first."""
-    rows = db.query(
-        "SELECT id, create_time, recipient, subject, body, attempts FROM mail WHERE sent_time IS NULL AND next_time <= ?"
-        " AND attempts < ? ORDER BY next_time, id LIMIT ?",
-        (now, MAX_ATTEMPTS, limit),
-    )
-    return [
-        Mail(id=row[0], create_time=row[1], recipient=row[2], subject=row[3], body=row[4], attempts=row[5])
-        for row in rows
-    ]
+    due = "mail WHERE sent_time IS NULL AND next_time <= ? AND attempts < ? ORDER BY next_time, id LIMIT ?"
+    return db.load(_MAILS, due, (now, MAX_ATTEMPTS, limit))
 
 
 def set_sent(tx: Transaction, mail_id: int, *, now: float) -> None:

@@ -111,16 +111,6 @@ def create_user(
     return _must_be_there(user_by_id(tx, UserId(user_id)))
 
 
-def set_password(
-    tx: Transaction, user_id: UserId, *, passwd_hash: str, authenticator: str, weak_authenticator: str
-) -> None:
-    """Store a new password hash together with the authenticators that depend on it."""
-    tx.execute(
-        "UPDATE user_account SET passwd_hash = ?, authenticator = ?, weak_authenticator = ? WHERE id = ?",
-        (passwd_hash, authenticator, weak_authenticator, user_id),
-    )
-
-
 def adopt_cross_project_id(tx: Transaction, user_id: UserId, cross_project_id: str) -> None:
     """Take over an older cross-project id."""
     tx.execute("UPDATE user_account SET cross_project_id = ? WHERE id = ?", (cross_project_id, user_id))
@@ -137,11 +127,6 @@ def set_global_preferences(tx: Transaction, user_id: UserId, text: str, mod_time
         "UPDATE user_account SET global_prefs = ?, global_prefs_time = ? WHERE id = ?",
         (text, mod_time, user_id),
     )
-
-
-def set_project_preferences(tx: Transaction, user_id: UserId, text: str) -> None:
-    """Store a user's preferences for this project (BOINC's element, verbatim)."""
-    tx.execute("UPDATE user_account SET project_prefs = ? WHERE id = ?", (text, user_id))
 
 
 def team_by_id(db: Database, team_id: TeamId) -> Team | None:
@@ -218,6 +203,11 @@ def withdraw_news(tx: Transaction, news_id: int) -> NewsItem:
     return before
 
 
+def find_news(db: Database, news_id: int) -> NewsItem | None:
+    """Return a news item, or None."""
+    return db.first(_NEWS, "news WHERE id = ?", (news_id,))
+
+
 def news_item(db: Database, news_id: int) -> NewsItem:
     """Return a news item.  Raises NotFound."""
     return db.needed(_NEWS, "news WHERE id = ?", (news_id,), f"There is no news {news_id}.")
@@ -238,15 +228,12 @@ class Profile:
     time: float = 0.0  #: of the last change, Unix seconds
 
 
+_PROFILES = RowMapper(Profile, {"has_picture": "picture IS NOT NULL"})
+
+
 def profile_of(db: Database, user_id: int) -> Profile | None:
     """Return a user's profile, or None."""
-    row = db.one(
-        "SELECT text, CASE WHEN picture IS NULL THEN 0 ELSE 1 END, searchable, time FROM profile WHERE user_id = ?",
-        (user_id,),
-    )
-    if row is None:
-        return None
-    return Profile(text=row[0], has_picture=bool(row[1]), searchable=bool(row[2]), time=row[3])
+    return db.first(_PROFILES, "profile WHERE user_id = ?", (user_id,))
 
 
 def picture_of(db: Database, user_id: int) -> bytes | None:

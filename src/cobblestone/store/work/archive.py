@@ -28,12 +28,13 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.work import BatchState, FileDeleteState
 from cobblestone.ops.files import sync_file, sync_folder
 from cobblestone.policy.lifecycle.deadlines import why_not_purge
+from cobblestone.store.catalog.file_storage import FileStorage
 from cobblestone.store.engine.database import Database, Store, Transaction
 from cobblestone.store.work import lifecycle
 from cobblestone.store.work.steps import TO_ARCHIVE, matching
@@ -45,28 +46,6 @@ Tables = Mapping[str, Rows]
 _NAME = re.compile(r"(\d{12})-(\d{4})-([0-9a-f]{32})\.jsonl\.gz")
 
 
-class PartStorage(Protocol):
-    """The interface to the storage; see `cobblestone.server.core.storage.FileStorage`."""
-
-    in_bucket: bool
-
-    def keep_now(self, place: Path, source: Path) -> None:
-        """Store ``source`` as the file of a place."""
-        ...
-
-    def bring_now(self, place: Path, *, nbytes: int, md5: str) -> None:
-        """Make a stored file available at its place."""
-        ...
-
-    def remove(self, places: Iterable[Path]) -> None:
-        """Delete these files."""
-        ...
-
-    def listed(self, folder: Path) -> Mapping[str, int]:
-        """Return names and sizes of the files stored in a folder."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class ArchiveParts:
     """The parts in a folder.  Not for the event loop.
@@ -76,7 +55,7 @@ class ArchiveParts:
     """
 
     folder: Path
-    storage: PartStorage
+    storage: FileStorage
 
     def names(self) -> dict[str, int]:
         """Return all parts with their sizes; of a rewritten one, the latest comes last."""
@@ -195,6 +174,10 @@ TABLES = ("workunit", "result", "result_text")
 _KEYS = {"workunit": "id", "result": "workunit_id", "result_text": "result_id"}
 
 
+def _opened(path: Path) -> closing[sqlite3.Connection]:
+    return closing(sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS))
+
+
 def purge(store: Store, archive: Archive, *, now: float, min_age: float, limit: int) -> int:
     """Move finished workunits into the archive; return how many.  Not for the event loop."""
     ids = store.read(lambda db: _ready(db, now=now, min_age=min_age, limit=limit))
@@ -276,7 +259,7 @@ def move_into_parts(old: Path, archive: Archive) -> None:
     """
     if archive.parts is None or not old.exists():
         return
-    with closing(sqlite3.connect(old, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
+    with _opened(old) as connection:
         after = 0
         while ids := [
             row[0]
@@ -309,14 +292,14 @@ def _selected(connection: sqlite3.Connection, what: str, first: int, last: int) 
 def _known_parts(path: Path) -> set[str]:
     if not path.exists():
         return set()
-    with closing(sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
+    with _opened(path) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'part'").fetchone():
             return set()
         return {row[0] for row in connection.execute("SELECT name FROM part")}
 
 
 def _forget_parts(path: Path, names: Iterable[str]) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
+    with _opened(path) as connection:
         connection.executemany("DELETE FROM part_user WHERE part = ?", [(name,) for name in names])
         connection.executemany("DELETE FROM part WHERE name = ?", [(name,) for name in names])
 
@@ -334,8 +317,7 @@ def _note_part(connection: sqlite3.Connection, part: str, tables: Tables) -> Non
 
 
 def _append(path: Path, tables: Tables, *, part: str = "") -> None:
-    connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
-    try:
+    with _opened(path) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("BEGIN IMMEDIATE")
@@ -356,8 +338,6 @@ def _append(path: Path, tables: Tables, *, part: str = "") -> None:
         if part:
             _note_part(connection, part, tables)
         connection.execute("COMMIT")
-    finally:
-        connection.close()
 
 
 def _remove(tx: Transaction, ids: Sequence[int]) -> int:
@@ -384,16 +364,13 @@ def forget_words(archive: Archive, user_id: int) -> None:
     path = archive.path
     if not path.exists():
         return
-    connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
-    try:
+    with _opened(path) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'result_text'").fetchone():
             return  # the process that made the file was killed before its first commit
         connection.execute(
             "UPDATE result_text SET stderr = NULL, report = '{}' WHERE result_id IN (SELECT id FROM result WHERE user_id = ?)",
             (user_id,),
         )
-    finally:
-        connection.close()
 
 
 def _forget_in_parts(archive: Archive, parts: ArchiveParts, user_id: int) -> None:
@@ -401,7 +378,7 @@ def _forget_in_parts(archive: Archive, parts: ArchiveParts, user_id: int) -> Non
     follow(archive)
     if not archive.path.exists():
         return
-    with closing(sqlite3.connect(archive.path, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
+    with _opened(archive.path) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'part_user'").fetchone():
             return
         names = [

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.values import AppId, BatchId, ResultId, WorkunitId
 from cobblestone.domain.work import (
@@ -27,13 +25,12 @@ from cobblestone.store.catalog import files
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import Column, RowMapper
 from cobblestone.store.work import steps
-from cobblestone.store.work.rows import decode_outputs
+from cobblestone.store.work.rows import JOB_PARTS, decode_outputs
 
 MAX_JOBS_PER_CALL = 1000
 """Jobs that one transaction takes: about 15 ms, which is what a scheduler request may have to wait."""
 CANCEL_CHUNK = 1000
 
-_encode = msgspec.json.Encoder().encode
 _UNFINISHED = f"{steps.matching(AssimilateState.INIT)} AND canonical_result_id IS NULL AND error_mask = 0"
 _TO_RELEASE = (
     f"SELECT id, released_seq FROM batch WHERE {steps.TO_ARCHIVE} AND released_seq >= 0 ORDER BY id LIMIT 1"
@@ -90,6 +87,10 @@ class NewJob:
 
 
 _BATCHES = RowMapper(BatchRow)
+_STORED_JOB = RowMapper(NewJob, JOB_PARTS).writer(without=("priority",))
+_INSERT_JOB = _STORED_JOB.insert(
+    "workunit", "name", "app_id", "batch_id", "create_time", "transition_time", "priority", "turn"
+)
 
 
 def batch_by_id(db: Database, batch_id: int) -> BatchRow:
@@ -204,13 +205,20 @@ def add_jobs(
     files.add_references(tx, Counter(file.name for job in jobs for file in job.input_files))
     places = _turns(tx, batch, jobs, served)
     tx.execute_many(
-        "INSERT INTO workunit (name, app_id, batch_id, label, create_time, priority, command_line,"
-        " input_files, output_specs, rsc_fpops_est, rsc_fpops_bound, rsc_memory_bound, rsc_disk_bound,"
-        " delay_bound, min_quorum, target_nresults, max_error_results, max_total_results,"
-        " max_success_results, transition_time, fixed_credit, rsc_bandwidth_bound, target_host_id, target_user_id,"
-        " target_team_id, size_class, turn)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        _workunit_rows(batch, app_name, jobs, places, now),
+        _INSERT_JOB,
+        [
+            (
+                *_STORED_JOB.values(job),
+                f"{app_name}_{batch.id}_{index}",
+                batch.app_id,
+                batch.id,
+                now,
+                now,
+                batch.priority + job.priority,
+                turn,
+            )
+            for index, (job, turn) in enumerate(zip(jobs, places, strict=True), start=batch.njobs)
+        ],
     )
     tx.execute(
         "UPDATE batch SET njobs = njobs + ?, turn = ? WHERE id = ?",
@@ -218,50 +226,6 @@ def add_jobs(
     )
     tx.wake("transitioner")
     return batch_by_id(tx, batch.id)
-
-
-def _workunit_rows(
-    batch: BatchRow, app_name: str, jobs: Sequence[NewJob], places: Sequence[float], now: float
-) -> list[tuple[object, ...]]:
-    texts: dict[int, str] = {}  # outputs are mostly the same object in all jobs of a batch
-    rows: list[tuple[object, ...]] = []
-    for index, (job, turn) in enumerate(zip(jobs, places, strict=True), start=batch.njobs):
-        outputs = texts.get(id(job.output_specs))
-        if outputs is None:
-            outputs = texts[id(job.output_specs)] = _encode(job.output_specs).decode()
-        limits, rules, target = job.limits, job.rules, job.target
-        rows.append(
-            (
-                f"{app_name}_{batch.id}_{index}",
-                batch.app_id,
-                batch.id,
-                job.label,
-                now,
-                batch.priority + job.priority,
-                job.command_line,
-                _encode(job.input_files).decode() if job.input_files else "[]",
-                outputs,
-                limits.rsc_fpops_est,
-                limits.rsc_fpops_bound,
-                limits.rsc_memory_bound,
-                limits.rsc_disk_bound,
-                limits.delay_bound,
-                rules.min_quorum,
-                rules.target_nresults,
-                rules.max_error_results,
-                rules.max_total_results,
-                rules.max_success_results,
-                now,
-                job.fixed_credit,
-                limits.rsc_bandwidth_bound,
-                target.host_id,
-                target.user_id,
-                target.team_id,
-                job.size_class,
-                turn,
-            )
-        )
-    return rows
 
 
 def close_batch(tx: Transaction, batch_id: int, *, now: float) -> BatchRow:
@@ -350,12 +314,9 @@ def job_of_batch(db: Database, batch_id: int, workunit_id: int) -> JobRow:
 
 def count_running(db: Database, batch_id: int) -> int:
     """Return how many unfinished jobs of a batch are on a host now."""
-    return int(
-        db.value(
-            f"SELECT COUNT(*) FROM workunit w WHERE w.batch_id = ? AND w.completed_seq IS NULL AND {RUNNING}",
-            (batch_id,),
-        )
-        or 0
+    return db.number(
+        f"SELECT COUNT(*) FROM workunit w WHERE w.batch_id = ? AND w.completed_seq IS NULL AND {RUNNING}",
+        (batch_id,),
     )
 
 

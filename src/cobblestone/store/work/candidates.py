@@ -40,11 +40,8 @@ _CANDIDATES = RowMapper(
 
 def candidates_of_results(db: Database, result_ids: list[ResultId]) -> dict[ResultId, Candidate]:
     """Return candidates for given results, in any state (to send lost ones again)."""
-    rows = db.query_in(
-        f"SELECT {_CANDIDATES.columns} FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.id IN (??)",
-        result_ids,
-    )
-    return {candidate.result_id: candidate for candidate in map(_CANDIDATES.load, rows)}
+    source = "result r JOIN workunit w ON w.id = r.workunit_id WHERE r.id IN (??)"
+    return {each.result_id: each for each in db.load_in(_CANDIDATES, source, result_ids)}
 
 
 def candidate_of_batch(db: Database, batch_id: int) -> tuple[Candidate, int] | None:
@@ -181,13 +178,12 @@ class CandidateQueue:
     def _read_targeted(self, db: Database, host: Host, team_id: TeamId | None) -> None:
         for column, target in (("host", host.id), ("user", host.user_id), ("team", team_id)):
             if target is not None:
-                rows = db.query(
-                    f"SELECT {_CANDIDATES.columns} FROM workunit w JOIN result r ON r.workunit_id = w.id"
+                source = (
+                    "workunit w JOIN result r ON r.workunit_id = w.id"
                     f" WHERE w.target_{column}_id = ? AND w.{matching(AssimilateState.INIT)} AND r.{IS_UNSENT}"
-                    f" ORDER BY w.id LIMIT {MAX_TARGETED}",
-                    (target,),
+                    f" ORDER BY w.id LIMIT {MAX_TARGETED}"
                 )
-                for candidate in map(_CANDIDATES.load, rows):
+                for candidate in db.load(_CANDIDATES, source, (target,)):
                     self._add_targeted(candidate)
 
     def _read_page(self, db: Database) -> list[Candidate]:

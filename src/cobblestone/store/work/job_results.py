@@ -137,8 +137,7 @@ _FACTS = RowMapper(ResultFacts)
 
 def result_facts(db: Database, result_ids: Sequence[ResultId]) -> dict[ResultId, ResultFacts]:
     """Return the origin of these results."""
-    rows = db.query_in(f"SELECT {_FACTS.columns} FROM result WHERE id IN (??)", result_ids)
-    return {each.id: each for each in map(_FACTS.load, rows)}
+    return {each.id: each for each in db.load_in(_FACTS, "result WHERE id IN (??)", result_ids)}
 
 
 MOST_RESULTS = 1000

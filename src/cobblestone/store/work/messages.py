@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cobblestone.domain.values import HostId
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class WaitingMessage:
     text: str
 
 
+_TRICKLES = RowMapper(StoredTrickle)
+_WAITING = RowMapper(WaitingMessage)
+
+
 def store_trickle(
     tx: Transaction, host_id: HostId, *, result_name: str, variety: str, time: int, text: str, now: float
 ) -> bool:
@@ -54,15 +59,8 @@ def trickles(
     if variety is not None:
         condition += " AND variety = ?"
         parameters.append(variety)
-    rows = db.query(
-        "SELECT id, host_id, result_name, variety, time, text, receive_time, handled FROM msg_from_host"
-        f" WHERE id > ?{condition} ORDER BY id LIMIT ?",
-        [*parameters, limit],
-    )
-    return [
-        StoredTrickle(row[0], HostId(row[1]), row[2], row[3], row[4], row[5], row[6], bool(row[7]))
-        for row in rows
-    ]
+    source = f"msg_from_host WHERE id > ?{condition} ORDER BY id LIMIT ?"
+    return db.load(_TRICKLES, source, [*parameters, limit])
 
 
 def mark_handled(tx: Transaction, trickle_id: int) -> None:
@@ -80,11 +78,8 @@ def send_trickle_down(tx: Transaction, host_id: HostId, *, result_name: str, tex
 
 def waiting_messages(db: Database, host_id: HostId, *, limit: int = 20) -> list[WaitingMessage]:
     """Return messages not yet sent to this host."""
-    rows = db.query(
-        "SELECT id, result_name, text FROM msg_to_host WHERE host_id = ? AND sent_time IS NULL ORDER BY id LIMIT ?",
-        (host_id, limit),
-    )
-    return [WaitingMessage(*row) for row in rows]
+    source = "msg_to_host WHERE host_id = ? AND sent_time IS NULL ORDER BY id LIMIT ?"
+    return db.load(_WAITING, source, (host_id, limit))
 
 
 def mark_sent(tx: Transaction, message_ids: list[int], *, now: float) -> None:

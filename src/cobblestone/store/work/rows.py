@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -46,23 +46,21 @@ _SHARED = 2048
 decode_outputs = lru_cache(_SHARED)(msgspec.json.Decoder(tuple[OutputSpec, ...]).decode)
 LIMITS = RowMapper(JobLimits, shared=_SHARED)
 RESULTS = RowMapper(Result)
-WORKUNITS = RowMapper(
-    Workunit,
-    {
-        "output_specs": Column(decode=decode_outputs),
-        "limits": LIMITS,
-        "rules": RowMapper(ReplicationRules, shared=_SHARED),
-        "target": RowMapper(
-            Recipients, {f"{who}_id": f"target_{who}_id" for who in ("host", "user", "team")}, shared=_SHARED
-        ),
-    },
-)
+JOB_PARTS: Mapping[str, Column | RowMapper[Any]] = {
+    "output_specs": Column(decode=decode_outputs),
+    "limits": LIMITS,
+    "rules": RowMapper(ReplicationRules, shared=_SHARED),
+    "target": RowMapper(
+        Recipients, {f"{who}_id": f"target_{who}_id" for who in ("host", "user", "team")}, shared=_SHARED
+    ),
+}
+"""How the parts that all jobs of a batch may share are read from workunits."""
+WORKUNITS = RowMapper(Workunit, JOB_PARTS)
 
 
 def workunits(db: Database, ids: Sequence[int]) -> dict[WorkunitId, Workunit]:
     """Return workunits by id; missing ones are left out."""
-    rows = db.query_in(f"SELECT {WORKUNITS.columns} FROM workunit WHERE id IN (??)", ids)
-    return {found.id: found for found in map(WORKUNITS.load, rows)}
+    return {found.id: found for found in db.load_in(WORKUNITS, "workunit WHERE id IN (??)", ids)}
 
 
 def workunit_by_name(db: Database, name: str) -> Workunit | None:
@@ -73,18 +71,14 @@ def workunit_by_name(db: Database, name: str) -> Workunit | None:
 def results_of_workunits(db: Database, ids: Sequence[int]) -> dict[WorkunitId, list[Result]]:
     """Return all results of several workunits, each list in the order of ids."""
     found: dict[WorkunitId, list[Result]] = {WorkunitId(id_): [] for id_ in ids}
-    rows = db.query_in(
-        f"SELECT {RESULTS.columns} FROM result WHERE workunit_id IN (??) ORDER BY id", list(found)
-    )
-    for result in map(RESULTS.load, rows):
+    for result in db.load_in(RESULTS, "result WHERE workunit_id IN (??) ORDER BY id", list(found)):
         found[result.workunit_id].append(result)
     return found
 
 
 def results_by_name(db: Database, names: Sequence[str]) -> dict[str, Result]:
     """Return results by name; missing ones are left out."""
-    rows = db.query_in(f"SELECT {RESULTS.columns} FROM result WHERE name IN (??)", names)
-    return {found.name: found for found in map(RESULTS.load, rows)}
+    return {found.name: found for found in db.load_in(RESULTS, "result WHERE name IN (??)", names)}
 
 
 def result_by_id(db: Database, result_id: int) -> Result | None:

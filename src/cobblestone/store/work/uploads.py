@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.domain.values import ResultId, WorkunitId, value
-from cobblestone.domain.work import OutputSpec, ServerState, output_file_name
+from cobblestone.domain.values import ResultId, value
+from cobblestone.domain.work import OutputSpec, output_file_name
 from cobblestone.store.catalog.files import place_of
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import Column, RowMapper
 from cobblestone.store.work.rows import decode_outputs
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -22,10 +22,7 @@ class ExpectedUpload:
     """The result and output of an upload's name."""
 
     result_id: ResultId
-    workunit_id: WorkunitId
-    index: int
     spec: OutputSpec
-    server_state: ServerState
     stored_nbytes: int | None  #: size when it is completely there already
     stored_md5: str
 
@@ -43,6 +40,11 @@ class StoredOutput:
     index: int
 
 
+_INDEX = Column(sql="name", decode=lambda name: int(name.rpartition("_")[2]))
+_OUTPUTS = RowMapper(StoredOutput, {"index": _INDEX})
+_OUTPUTS_WITHOUT_DATA = RowMapper(StoredOutput, {"index": _INDEX, "data": "NULL"})
+
+
 def partial_folder(folder: Path) -> Path:
     """Return the folder of large output files that are not complete."""
     return folder / "partial"
@@ -54,24 +56,19 @@ def expected_upload(db: Database, name: str) -> ExpectedUpload | None:
     if not result_name or not index_text.isdecimal() or len(index_text) > 6:
         return None
     row = db.one(
-        "SELECT r.id, r.workunit_id, w.output_specs, r.server_state, u.nbytes, u.md5 FROM result r"
+        "SELECT r.id, w.output_specs, u.nbytes, u.md5 FROM result r"
         " JOIN workunit w ON w.id = r.workunit_id LEFT JOIN upload u ON u.name = ? WHERE r.name = ?",
         (name, result_name),
     )
     if row is None:
         return None
-    specs = decode_outputs(row[2])
+    result_id, outputs, nbytes, md5 = row
+    specs = decode_outputs(outputs)
     index = int(index_text)
     if index >= len(specs) or output_file_name(result_name, index) != name:
         return None
     return ExpectedUpload(
-        result_id=ResultId(row[0]),
-        workunit_id=WorkunitId(row[1]),
-        index=index,
-        spec=specs[index],
-        server_state=ServerState(row[3]),
-        stored_nbytes=row[4],
-        stored_md5=row[5] or "",
+        result_id=ResultId(result_id), spec=specs[index], stored_nbytes=nbytes, stored_md5=md5 or ""
     )
 
 
@@ -99,24 +96,10 @@ def outputs_of_results(
     db: Database, result_ids: Sequence[ResultId], *, with_data: bool = True
 ) -> dict[ResultId, list[StoredOutput]]:
     """Return complete outputs of several results, in the order of their indices."""
-    data = "data" if with_data else "NULL"
+    mapper = _OUTPUTS if with_data else _OUTPUTS_WITHOUT_DATA
     found: dict[ResultId, list[StoredOutput]] = {id_: [] for id_ in result_ids}
-    rows = db.query_in(
-        f"SELECT name, result_id, nbytes, md5, gzipped, {data} FROM upload WHERE result_id IN (??)",
-        result_ids,
-    )
-    for name, result_id, nbytes, md5, gzipped, content in rows:
-        found[ResultId(result_id)].append(
-            StoredOutput(
-                name=name,
-                result_id=ResultId(result_id),
-                nbytes=nbytes,
-                md5=md5,
-                gzipped=bool(gzipped),
-                data=content,
-                index=int(name.rpartition("_")[2]),
-            )
-        )
+    for output in db.load_in(mapper, "upload WHERE result_id IN (??)", result_ids):
+        found[output.result_id].append(output)
     for outputs in found.values():
         outputs.sort(key=lambda output: output.index)
     return found
@@ -158,11 +141,6 @@ def unpack(raw: bytes, *, max_nbytes: int, name: str) -> bytes:
     if not unpacker.eof:
         raise StoreError(f"The output file {name} is a truncated gzip file.")
     return data
-
-
-def pack(data: bytes) -> bytes:
-    """Compress reproducibly (without time stamp)."""
-    return gzip.compress(data, compresslevel=6, mtime=0)
 
 
 def on_disk(db: Database, result_ids: Sequence[ResultId]) -> set[ResultId]:

@@ -131,16 +131,7 @@ def outputs_from(bodies: list[schema.OutputBody]) -> tuple[OutputSpec, ...]:
         if problem:
             raise JobError(f"outputs[{index}]: {name!r} {problem}. Choose another name.")
         seen.add(same_file(name))
-    return tuple(
-        OutputSpec(
-            open_name=body.name,
-            max_nbytes=body.max_nbytes,
-            gzip=body.gzip,
-            optional=body.optional,
-            copy_file=body.copy_file,
-        )
-        for body in bodies
-    )
+    return tuple(form_of(OutputSpec, body, open_name=body.name) for body in bodies)
 
 
 def form_from(body: schema.NewApp) -> job_form.JobForm:
@@ -166,12 +157,7 @@ def form_from(body: schema.NewApp) -> job_form.JobForm:
     check_command_line(body.command_line)
     return job_form.JobForm(
         command_line=body.command_line,
-        inputs=tuple(
-            job_form.InputSlot(
-                name=slot.name, open_name=slot.open_name, copy_file=slot.copy_file, sticky=slot.sticky
-            )
-            for slot in body.inputs
-        ),
+        inputs=tuple(form_of(job_form.InputSlot, slot) for slot in body.inputs),
     )
 
 
@@ -343,18 +329,7 @@ def version_from(
         id=AppVersionId(0),
         app_id=app.id,
         files=tuple(
-            AppFile(
-                name=file.file,
-                open_name=file.open_name,
-                nbytes=stored[file.file].nbytes,
-                md5=stored[file.file].md5,
-                executable=file.executable,
-                main_program=file.main_program,
-                copy_file=file.copy_file,
-                signature=file.signature.strip(),
-                gzipped_nbytes=stored[file.file].gzipped_nbytes,
-            )
-            for file in body.files
+            form_of(AppFile, file, stored[file.file], signature=file.signature.strip()) for file in body.files
         ),
     )
 

@@ -133,12 +133,7 @@ def app_reply(app: domain.App, form: JobForm, versions: list[domain.AppVersion])
         title=app.user_friendly_name,
         command=list(form.command),
         inputs=[schema.Slot(name=slot.name, open_name=slot.open_name) for slot in form.inputs],
-        outputs=[
-            schema.OutputSpec(
-                name=spec.open_name, max_nbytes=spec.max_nbytes, gzip=spec.gzip, optional=spec.optional
-            )
-            for spec in app.output_specs
-        ],
+        outputs=[form_of(schema.OutputSpec, spec, name=spec.open_name) for spec in app.output_specs],
         comparison=schema.Comparison(kind=app.comparison.kind, options=dict(app.comparison.options)),
         credit=schema.AppCredit(
             system=app.credit_system,

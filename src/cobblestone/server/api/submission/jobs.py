@@ -207,15 +207,13 @@ class JobMaker:
         file = stored.get(given.file)
         if file is None:
             raise JobError(f"the file {given.file} is not stored. Upload it first: PUT /api/v1/files/SHA256")
-        return InputFile(
-            name=file.name,
+        return form_of(
+            InputFile,
+            file,
+            slot,
             open_name=job_form.open_name_for(slot, re.split(r"[/\\]", given.file_name)[-1]),
             given_name=given.file_name,
-            nbytes=file.nbytes,
-            md5=file.md5,
-            gzipped_nbytes=file.gzipped_nbytes,
             sticky=slot.sticky or self.app.dispatch.locality,
-            copy_file=slot.copy_file,
         )
 
 

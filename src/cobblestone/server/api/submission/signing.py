@@ -6,6 +6,7 @@ from cobblestone.api_schema import endpoints
 from cobblestone.api_schema import project as schema
 from cobblestone.domain.apps import AppFile, AppVersion
 from cobblestone.domain.errors import JobError, NotFound
+from cobblestone.domain.values import form_of
 from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.files.code_signing import check_signatures
 from cobblestone.server.scheduler.reply import download_url
@@ -33,12 +34,11 @@ async def manifest(call: Call, query: schema.ManifestQuery) -> schema.Manifest:
         return schema.Manifest(
             public_key="" if current is None else current.public_key,
             files=[
-                schema.FileToSign(
+                form_of(
+                    schema.FileToSign,
+                    file,
                     file=name,
-                    open_name=file.open_name,
                     app=names[version.app_id],
-                    nbytes=file.nbytes,
-                    md5=file.md5,
                     signed=bool(file.signature),
                     url=download_url(call.ctx, name),
                 )
@@ -86,9 +86,9 @@ async def list_keys(call: Call) -> schema.KeyList:
 
 
 def _key_reply(key: apps.CodeSignKey) -> schema.Key:
-    return schema.Key(
-        id=key.id,
-        public_key=key.public_key,
+    return form_of(
+        schema.Key,
+        key,
         created=key.create_time,
         current=key.is_current,
         has_successor_signature=bool(key.successor_signature),

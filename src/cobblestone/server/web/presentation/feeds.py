@@ -9,15 +9,13 @@ from starlette.responses import PlainTextResponse, Response
 
 from cobblestone.domain.people import User
 from cobblestone.domain.values import UserId
-from cobblestone.policy.credit import history
 from cobblestone.policy.credit.history import Reached
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.project import notice_key
-from cobblestone.server.web.presentation.standing import milestone_title
+from cobblestone.server.web.presentation.standing import milestone_title, milestones
 from cobblestone.service.languages import chosen, use_language
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.texts import feed, markdown
-from cobblestone.store.credit import history as credit_days
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import teams, users
@@ -116,10 +114,4 @@ def _messages(db: Database, user: User, *, now: float) -> list[TeamMessage]:
 
 
 def _milestones(db: Database, user: User, *, now: float) -> list[Reached]:
-    found = history.shown(
-        credit_days.milestones_of(db, Owner.USER, user.id),
-        total=user.credit.total,
-        created=user.create_time,
-        now=now,
-    )
-    return [item for item in found if item.time >= now - NOTICE_SECONDS]
+    return [item for item in milestones(db, Owner.USER, user, now=now) if item.time >= now - NOTICE_SECONDS]

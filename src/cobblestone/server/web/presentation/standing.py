@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from cobblestone.domain.hosts import Host
+from cobblestone.domain.people import Team, User
 from cobblestone.domain.statistics import SECONDS_PER_DAY, Contribution, CreditStatement
 from cobblestone.policy.credit import history
 from cobblestone.server.core.context import ServerContext
@@ -18,7 +20,7 @@ from cobblestone.service.languages import ngettext
 from cobblestone.service.pages.wording import number
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.contributions import contributions
-from cobblestone.store.credit.history import CreditOwner, ledger_marks
+from cobblestone.store.credit.history import CreditOwner, ledger_marks, milestones_of
 from cobblestone.store.credit.ledger_state import provisional_credit
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation.ranking import Order, OwnBadge, RankPlace, badges_of, place
@@ -108,6 +110,12 @@ def read_standing(
         provisional=provisional,
         left_out=0.0 if show_provisional else provisional,
     )
+
+
+def milestones(db: Database, kind: Owner, owner: User | Host | Team, *, now: float) -> list[history.Reached]:
+    """Return what an owner of credit has reached, newest first."""
+    reached = milestones_of(db, kind, owner.id)
+    return history.shown(reached, total=owner.credit.total, created=owner.create_time, now=now)
 
 
 def badge_title(badge: history.Badge) -> str:
