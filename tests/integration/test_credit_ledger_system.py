@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import SimHost, World, failed
 
 from cobblestone.domain.apps import App
+from cobblestone.domain.values import HostId, ResultId, UserId, WorkunitId
 from cobblestone.domain.work import JobLimits
 from cobblestone.server.credit import ledger_accounts
 from cobblestone.server.credit.ledger_audit import recompute
@@ -21,6 +24,7 @@ from cobblestone.server.run import open_project
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger as credit
 from cobblestone.store.credit.ledger import LedgerLine
+from cobblestone.store.engine.database import Transaction
 from cobblestone.store.work import lifecycle
 
 pytestmark = pytest.mark.both_databases
@@ -308,6 +312,39 @@ def test_validators_of_two_processes_apply_each_event_once(
     assert world.query("SELECT seq FROM ledger_event ORDER BY seq") == [(seq,) for seq in range(1, 26)]
     assert world.value("SELECT COUNT(*) FROM escrow") == 48
     agrees(world)
+    world.close()
+
+
+def test_a_settlement_waits_for_a_grant_of_the_same_person(postgres: PostgresServer, tmp_path: Path):
+    """Of two processes none overwrites a total that the other one has just changed."""
+    world = World(tmp_path / "project", database=postgres.project_database())
+    (alice,) = hosts(world, "alice")
+    entry = credit.CreditEntry(
+        result_id=ResultId(1),
+        workunit_id=WorkunitId(1),
+        host_id=HostId(alice.id),
+        user_id=UserId(1),
+        app_version_id=None,
+        system="ledger",
+        granted=5.0,
+        unit=200.0,
+        work_start=world.now,
+    )
+    entered = threading.Event()
+
+    def grant(tx: Transaction) -> None:
+        credit.enter(tx, [entry], now=world.now)
+        entered.set()
+        time.sleep(0.5)
+
+    thread = threading.Thread(target=world.write, args=[grant])
+    thread.start()
+    assert entered.wait(30)
+    settled = replace(entry, kind=credit.SETTLEMENT, granted=-2.0)
+    with open_project(world.ctx.folder.root, clock=lambda: world.now) as other:
+        other.store.write(lambda tx: credit.settle(tx, [settled], now=world.now))
+    thread.join()
+    assert world.query("SELECT total_credit FROM user_account") == [(3.0,)]
     world.close()
 
 
