@@ -218,7 +218,7 @@ def _html(markdown: str) -> str:
     from markdown_it import MarkdownIt
 
     body = str(MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown))
-    body = re.sub(r"<td([^>]*)>([^<]* !)</td>", r'<td class="miss"\1>\2</td>', body)
+    body = re.sub(r"<td([^<>]*)>([^<]*) !</td>", r'<td class="miss"\1>\2 !</td>', body)
     return f"<!doctype html><meta charset=utf-8><title>creditbench</title><style>{_STYLE}</style>{body}"
 
 
