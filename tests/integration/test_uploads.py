@@ -228,6 +228,7 @@ def test_a_packed_twin_is_sent_as_it_is_and_described_in_the_reply(world: World,
     )
     if part == "version":
         world.write(lambda tx: tx.execute("UPDATE app_version SET files = ?", (to_json((of_version,)),)))
+        world.ctx.offers.invalidate()
     host = world.host(world.user("alice"))
     host.rpc(ask=1)
     info = host.file_info(file.name)
