@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -335,7 +334,9 @@ def test_a_settlement_waits_for_a_grant_of_the_same_person(postgres: PostgresSer
     def grant(tx: Transaction) -> None:
         credit.enter(tx, [entry], now=world.now)
         entered.set()
-        time.sleep(0.5)
+        for _ in range(20_000):  # until the other one waits for a row
+            if tx.value("SELECT COUNT(*) FROM pg_locks WHERE NOT granted"):
+                return
 
     thread = threading.Thread(target=world.write, args=[grant])
     thread.start()
