@@ -20,6 +20,7 @@ from pathlib import Path
 
 import argon2
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from tests.helpers.effort import MANY
@@ -129,6 +130,11 @@ def is_nightly(config: pytest.Config) -> bool:
 
 
 settings.load_profile("ci")
+
+
+def pytest_runtest_setup() -> None:
+    """Begin each test with the log as it is at first: commands that run in this process leave theirs."""
+    structlog.reset_defaults()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
