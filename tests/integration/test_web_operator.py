@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from lxml import html
@@ -19,6 +19,7 @@ from cobblestone.server.web.presentation.plots import rate_per_hour, sparkline, 
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import figures, interventions
 from cobblestone.store.operation.figures import FigureSample
+from cobblestone.wire.scheduler.host import CoprocRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +391,28 @@ def test_the_overview_draws_what_was_sampled(village: Village):
     tree = html.fromstring(village.operator.get("/ops.php").text)
     assert len(tree.xpath("//svg[@class='spark']/polyline")) >= 8
     assert "disk" in text_of(village.operator.get("/ops.php?part=live"))
+
+
+def test_the_overview_lists_the_graphics_cards_of_computers_that_called_within_a_month(village: Village):
+    world, key = village.world, village.people.keys["bruno"]
+
+    def call(name: str, ram: float) -> None:
+        host = world.host(key, domain_name=f"{name}{ram}")
+        host.request = replace(host.request, coprocs=(CoprocRequest(type="NVIDIA", name=name, ram=ram),))
+        host.rpc()
+
+    call("Old <b>", 2e9)
+    world.now += 31 * 86400
+    for ram in (8.1e9, 7.9e9, 16e9):
+        call("RTX", ram)
+    operator = Visitor(world).log_in("ada")  # the session of before has ended
+    tree = html.fromstring(operator.get("/ops.php").text)
+    world.run(operator.http.aclose())
+    rows = tree.xpath("//h2[.='Graphics cards over the last month']/following-sibling::table/tbody/tr")
+    assert [[cell.text_content() for cell in row] for row in rows] == [
+        ["RTX", "NVIDIA", "8.0 GB", "2"],
+        ["RTX", "NVIDIA", "16.0 GB", "1"],
+    ]
 
 
 # -- drawings ------------------------------------------------------------------------------------------
