@@ -15,8 +15,10 @@ from tests.helpers.project_world import SimHost, World, failed
 from cobblestone.domain.apps import App
 from cobblestone.domain.values import HostId, ResultId, UserId, WorkunitId
 from cobblestone.domain.work import JobLimits
+from cobblestone.policy.credit.claims import CreditUnit
 from cobblestone.server.credit import ledger_accounts
 from cobblestone.server.credit.ledger_audit import recompute
+from cobblestone.server.credit.systems import change_system
 from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.daemons.validator import Validator
 from cobblestone.server.run import open_project
@@ -241,6 +243,23 @@ def test_an_app_changes_to_the_system_and_back_without_a_jump(world: World, draw
     change(world, app, "ledger-early-exits")
     one_job(world, app, alice)
     agrees(world)
+
+
+def test_a_process_that_has_not_heard_yet_of_a_change_keeps_no_credit_provisional(
+    world: World, draws: list[float]
+):
+    app = an_app(world)
+    alice, bob = hosts(world, "alice", "bob")
+    trusted(world, app, alice, bob)
+
+    def elsewhere(tx: Transaction) -> None:
+        tx.execute("UPDATE app SET credit_system = 'steady'")
+        change_system(tx, app, replace(app, credit_system="steady"), unit=CreditUnit(200.0), now=world.now)
+
+    world.write(elsewhere)
+    name = one_job(world, app, alice)
+    assert [(line.kind, line.system) for line in lines(world, name)] == [("grant", "steady")]
+    assert world.query("SELECT * FROM escrow") == []
 
 
 def test_a_third_computer_is_asked_when_two_say_that_a_job_was_very_long(world: World, draws: list[float]):

@@ -22,9 +22,10 @@ from cobblestone.policy.dispatch.versions import is_gpu_class
 from cobblestone.policy.lifecycle.states import WorkunitView
 from cobblestone.policy.validation.canonical import ValidationDecision, wait_for_third
 from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.offer import OfferCache
 from cobblestone.server.credit.ledger_accounts import LedgerAccounts, uses_ledger
 from cobblestone.server.credit.systems import find_system
-from cobblestone.store.credit import credit_statistics, ledger
+from cobblestone.store.credit import credit_statistics, ledger, ledger_state
 from cobblestone.store.credit.credit_facts import write_facts
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts
@@ -59,12 +60,12 @@ class GrantBatch:
         }
         self._book = CreditBook()
         self._prices: dict[ResultId, Price] = {}
-        self._load(views)
+        self._load(ctx.offers, views)
         self._judged: set[RecordKey] = set()
         self._entries: list[ledger.CreditEntry] = []
         self._wrong: list[ResultId] = []
 
-    def _load(self, views: Sequence[WorkunitView]) -> None:
+    def _load(self, offers: OfferCache, views: Sequence[WorkunitView]) -> None:
         """Read all rows that the batch may change, locked."""
         tx, book = self._tx, self._book
         keys = {
@@ -79,6 +80,9 @@ class GrantBatch:
         tx.lock("host", host_ids)
         tx.lock("app_version", versions)
         tx.lock("app", app_ids)
+        if any(uses_ledger(self._apps[id_]) and ledger_state.has_left(tx, id_) for id_ in app_ids):
+            offers.invalidate()  # another process has changed the system, and this one has not heard of it yet
+            self._apps = offers.get(tx).catalogue.apps
         tx.ask_ahead(
             partial(hosts.qualities, keys=keys),
             partial(hosts.processors, host_ids=host_ids),

@@ -96,6 +96,12 @@ def last_event(db: Database, app_id: int) -> int:
     return int(db.value("SELECT COALESCE(MAX(seq), 0) FROM ledger_event WHERE app_id = ?", (app_id,)) or 0)
 
 
+def has_left(db: Database, app_id: int) -> bool:
+    """Return whether the newest event of an app is that another system has taken over."""
+    newest = "SELECT kind FROM ledger_event WHERE app_id = ? ORDER BY seq DESC LIMIT 1"
+    return db.value(newest, (app_id,)) == records.Left.__name__
+
+
 def save_events(
     tx: Transaction, app_id: int, events: Sequence[records.Event], *, after: int, now: float
 ) -> None:
