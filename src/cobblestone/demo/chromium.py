@@ -6,6 +6,7 @@ The protocol is https://chromedevtools.github.io/devtools-protocol/; of it two m
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -67,6 +68,7 @@ class Tab(LoggedClient):
         self._program = chromium()
         super().__init__(folder)
         self._connection: ClientConnection | None = None
+        self._opened = contextlib.ExitStack()
         self._numbers = itertools.count(1)
 
     def start(self) -> None:
@@ -87,7 +89,7 @@ class Tab(LoggedClient):
             f"http://127.0.0.1:{port.read_text(encoding='ascii').split()[0]}/json/list", trust_env=False
         ).json()
         (address,) = (each["webSocketDebuggerUrl"] for each in targets if each["type"] == "page")
-        self._connection = connect(address, proxy=None, max_size=None)
+        self._connection = self._opened.enter_context(connect(address, proxy=None, max_size=None))
 
     def _listens(self, port: Path) -> bool:
         self.check_alive()
@@ -113,9 +115,8 @@ class Tab(LoggedClient):
 
     def stop(self) -> None:
         """Close the tab, and the browser with all its processes."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        self._connection = None
+        self._opened.close()
         super().stop()
 
     def _evaluate(self, expression: str) -> object:
