@@ -415,7 +415,9 @@ def test_no_more_is_sent_than_was_asked_for_but_for_the_last_job(world: World):
             each.estimated_seconds * (each.usage.ngpus or each.usage.avg_ncpus) for each in before_last
         )
         instances = sum(each.usage.ngpus or each.usage.avg_ncpus for each in before_last)
-        assert not given_out or seconds < max(asked.seconds, 0) or instances < max(asked.instances, 0)
+        # To the last digit: what is left after each job is not what a sum leaves.
+        is_less = seconds < max(asked.seconds, 0) or math.isclose(seconds, asked.seconds)
+        assert not given_out or is_less or instances < max(asked.instances, 0)
 
 
 @for_all_worlds

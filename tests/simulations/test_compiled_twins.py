@@ -30,6 +30,9 @@ from cobblestone.simulator.world.scenario import (
     ServerModel,
 )
 
+#: The first of them compiles: a minute alone, and some on a busy machine.
+pytestmark = pytest.mark.timeout(900)
+
 #: Few different sizes, so that jobs end at the same moment.
 SIZES = st.one_of(st.sampled_from([0.0, 100.0, 3600.0, 13_000.0, 26_000.0]), st.floats(0.0, 1e6))
 SHARES = st.one_of(st.sampled_from([0.0, 100.0, 200.0]), st.floats(0.0, 1e3))
