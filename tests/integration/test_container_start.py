@@ -109,6 +109,9 @@ def test_compose_gives_settings_that_exist_and_asks_for_what_large_env_has() -> 
     with_defaults = {"PORT", "SECOND_PORT", "STORAGE_PORT", "TRUSTED_PROXIES"}
     assert set(re.findall(r"\$\{(\w+)", text)) == given | with_defaults
 
+    for ignored in (".gitignore", ".containerignore"):  # it holds passwords
+        assert ".env" in (ROOT / ignored).read_text(encoding="utf-8").split()
+
     services = yaml.safe_load(text)["services"]
     assert {name for name, each in services.items() if "profiles" not in each} == {"project"}
     assert services["second"]["environment"] == services["project"]["environment"]

@@ -71,7 +71,7 @@ def finished(*results: object, **fields: object) -> WorkunitView:
         assimilate_state=AssimilateState.DONE,
         transition_time=None,
     )
-    return WorkunitView(workunit=workunit, results=results, **fields)  # type: ignore[arg-type]
+    return WorkunitView(workunit=workunit, results=results, **fields)  # type: ignore[arg-type]  # fields of a view
 
 
 def test_an_audit_has_a_finished_job_computed_once_more():
