@@ -12,6 +12,7 @@ from cobblestone.domain.computing import (
     AppConfig,
     ClientConfig,
     ComputingPreferences,
+    DeclaredDevice,
     ExcludedGpu,
     Hours,
     Mode,
@@ -238,6 +239,7 @@ CONFIG = b"""<cc_config>
 <exclusive_app>chess</exclusive_app>
 <exclusive_app>quake</exclusive_app>
 <exclude_gpu><url>http://p/</url><type>NVIDIA</type><device_num>1</device_num></exclude_gpu>
+<coproc><type>fpga</type><count>2</count><peak_flops>1e11</peak_flops></coproc>
 <ignore_nvidia_dev>2</ignore_nvidia_dev>
 <suspended_gpu><type>NVIDIA</type><device_num>0</device_num></suspended_gpu>
 <exit_when_idle/>
@@ -253,6 +255,7 @@ def test_the_configuration_is_read_and_unknown_options_are_named() -> None:
     assert config.log_flags == {"file_xfer", "sched_ops"}
     assert (config.ncpus, config.exclusive_apps) == (3, ("chess", "quake"))
     assert config.exclude_gpus == (ExcludedGpu(url="http://p/", device_num=1, type="NVIDIA"),)
+    assert config.declared_devices == (DeclaredDevice(type="fpga", count=2, peak_flops=1e11),)
     assert config.ignore_gpus == {"NVIDIA": {2}}
     assert config.suspended_gpus == {"NVIDIA": {0}}
     assert config.report_results_immediately

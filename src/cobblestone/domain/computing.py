@@ -165,6 +165,15 @@ class ExcludedGpu:
 
 
 @value(kw_only=True)
+class DeclaredDevice:
+    """``coproc``: devices of a type that no driver reports as GPUs."""
+
+    type: str
+    count: int = 1
+    peak_flops: float = 1e9  #: of one
+
+
+@value(kw_only=True)
 class Proxy:
     """The proxy for network access."""
 
@@ -184,6 +193,7 @@ class ClientConfig:
     abort_jobs_on_exit: bool = False
     allow_multiple_clients: bool = False
     alt_platforms: tuple[str, ...] = ()
+    declared_devices: tuple[DeclaredDevice, ...] = ()
     device_name: str = ""
     disallow_attach: bool = False
     dont_use_docker: bool = False  #: no jobs in containers

@@ -30,9 +30,10 @@ The app description is a JSON object; unknown keys are refused:
     List of words, required.  ``python3`` as first word is the interpreter that runs this launcher; a first
     word that is the name of a file in the slot is that program.  In each word: ``{input}`` (the first input),
     ``{input:NAME}``, ``{output}``, ``{output:NAME}``, ``{arg:NAME}``, ``{ncpus}``, ``{checkpoint_period}``
-    (seconds), ``{gpu}`` (number of the job's GPU among those of its vendor, 0 without one), ``{{`` and ``}}`` for
-    braces.  ``{inputs}`` as a whole word becomes one word for each input.  A command without ``{gpu}`` sees only the
-    job's own GPU (``CUDA_VISIBLE_DEVICES``, ``HIP_VISIBLE_DEVICES`` or ``ZE_AFFINITY_MASK``), as number 0.
+    (seconds), ``{gpu}`` (number of the job's GPU among those of its vendor, 0 without one), ``{gpu_type}``
+    (``NVIDIA``, ``ATI``, ``intel_gpu``; empty without one), ``{{`` and ``}}`` for braces.  ``{inputs}`` as a
+    whole word becomes one word for each input.  A command without ``{gpu}`` sees only the job's own GPU
+    (``CUDA_VISIBLE_DEVICES``, ``HIP_VISIBLE_DEVICES`` or ``ZE_AFFINITY_MASK``), as number 0.
 ``files``
     Object: open name of each of the app's own files -> its SHA-256 in hexadecimal, or null.
 ``stdout``
@@ -288,7 +289,8 @@ class _AppSide:
 
         Keys: ``result_name``, ``workunit_name``, ``app_name``, ``ncpus``, ``checkpoint_period`` (s),
         ``deadline`` (Unix s, 0 if none), ``memory_bound`` and ``disk_bound`` (bytes, 0 if none),
-        ``gpu`` (number of the job's GPU, -1 without one), ``arguments`` (of ``--arg``).
+        ``gpu`` (number of the job's GPU, -1 without one), ``gpu_type`` (``NVIDIA`` ...),
+        ``arguments`` (of ``--arg``).
         """
         known = _describe_job(None, {})
         if self.folder and not POSIX:
@@ -459,6 +461,7 @@ def _describe_job(info: Optional[InitData], arguments: Mapping[str, str]) -> Dic
         "checkpoint_period": info.checkpoint_period if info else DEFAULT_CHECKPOINT_PERIOD,
         "deadline": info.deadline if info else 0.0,
         "gpu": info.gpu if info else -1,
+        "gpu_type": info.gpu_type if info else "",
         "memory_bound": info.memory_bound if info else 0.0,
         "disk_bound": info.disk_bound if info else 0.0,
         "arguments": dict(arguments),
@@ -564,6 +567,8 @@ def expand_word(word: str, job: Job, description: Mapping[str, Any]) -> str:  # 
             raise LauncherError("the command uses %s, but the job has no such %s" % (whole, kind))
         if kind == "gpu" and name is None:
             return str(max(0, description["gpu"]))
+        if kind == "gpu_type" and name is None:
+            return description["gpu_type"]
         if kind in ("ncpus", "checkpoint_period") and name is None:
             return "%.15g" % description[kind]
         raise LauncherError("the command has %r, which is no placeholder; write {{ and }} for braces" % word)

@@ -17,11 +17,18 @@ from dataclasses import asdict
 from typing import Any
 
 from cobblestone.domain.computing import ClientConfig
-from cobblestone.domain.values import changed
+from cobblestone.domain.values import changed, form_of
 from cobblestone.policy.client.core.values import Gpu
 from cobblestone.wire.scheduler.host import CoprocRequest
 
 ALL = -1
+
+
+def with_declared(found: Sequence[CoprocRequest], config: ClientConfig) -> tuple[CoprocRequest, ...]:
+    """Return the GPUs that were found, and the devices of other types that ``cc_config.xml`` declares."""
+    known = {each.type for each in found}
+    declared = (form_of(CoprocRequest, each) for each in config.declared_devices if each.type not in known)
+    return (*found, *declared)
 
 
 def usable_coprocs(found: Sequence[CoprocRequest], config: ClientConfig) -> tuple[CoprocRequest, ...]:

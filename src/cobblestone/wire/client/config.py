@@ -30,6 +30,7 @@ from cobblestone.domain.computing import (
     AppLimits,
     ClientConfig,
     ComputingPreferences,
+    DeclaredDevice,
     ExcludedGpu,
     Hours,
     Proxy,
@@ -266,6 +267,7 @@ MAX_ENTRIES = 1000
 MAX_TEXT = 255
 HIGHEST_PRIORITY = 2
 MAX_CPUS = 10_000.0
+MAX_DEVICES = 64.0
 _DEFAULT = ClientConfig()
 _SWITCHES = {each.name for each in fields(ClientConfig) if each.type == "bool"}
 _WHOLE = {each.name for each in fields(ClientConfig) if each.type == "int"}
@@ -293,7 +295,6 @@ _NEEDLESS = {
 """Options that ask for what this client does, or leaves, in any case."""
 _NOT_SUPPORTED = {
     "allow_remote_gui_rpc": "start the client with --remote",
-    "coproc": "GPUs are found through their drivers",
     "dont_check_file_sizes": "sizes and hashes are always checked",
     "dont_suspend_nci": "",
     "exit_after_finish": "",
@@ -335,6 +336,7 @@ class _Options:
         self._gathered: dict[str, list[str]] = {}
         self._devices: dict[str, dict[str, set[int]]] = {"ignore_gpus": {}, "suspended_gpus": {}}
         self._excluded: list[ExcludedGpu] = []
+        self._declared: dict[str, DeclaredDevice] = {}
 
     def take(self, each: Element) -> None:
         """Read one option."""
@@ -350,6 +352,8 @@ class _Options:
             self._device(each, name)
         elif name == "exclude_gpu":
             self._excluded.append(_excluded(each, self.problems))
+        elif name == "coproc":
+            self._declare(each)
         elif name == "device_name":
             self.values[name] = _text(each)
         elif name == "proxy_info":
@@ -367,6 +371,17 @@ class _Options:
             kind, number, devices = _IGNORED[name], each, self._devices["ignore_gpus"]
         devices.setdefault(kind, set()).add(int(_signed(number, -1.0, self.problems)))
 
+    def _declare(self, each: Element) -> None:
+        device = DeclaredDevice(
+            type=_text(_child(each, "type"), 60),
+            count=int(_number(each, "count", 1.0, self.problems, MAX_DEVICES)),
+            peak_flops=_number(each, "peak_flops", 1e9, self.problems, 1e18),
+        )
+        if device.type and device.count:
+            self._declared[device.type] = device
+        else:
+            self.problems.append(f"line {each.sourceline}: <coproc> needs a <type>, and a <count> from 1")
+
     def config(self) -> ClientConfig:
         """Return everything that was read."""
         values, problems = self.values, self.problems
@@ -381,7 +396,9 @@ class _Options:
                 problems.append(
                     f"<{name}> above {HIGHEST_PRIORITY} is not supported: jobs never go before other programs"
                 )
-        return ClientConfig(**values, exclude_gpus=tuple(self._excluded))
+        return ClientConfig(
+            **values, exclude_gpus=tuple(self._excluded), declared_devices=tuple(self._declared.values())
+        )
 
 
 def _log_flags(flags: Element, problems: list[str]) -> frozenset[str]:
