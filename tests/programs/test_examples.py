@@ -345,7 +345,7 @@ def test_numpy_and_c_agree_also_after_interruptions(on_gpu: Path) -> None:
         [float(number) for _, number in pairs], rel=1e-4
     )
     said = python(on_gpu, "merge.py", "in_c")
-    assert "Strongest period: 11." in said
+    assert "Strongest period: 10.12 years; it explains 15.2%" in said  # on a coarse grid
     assert "p <= 4.0e-04" in said
 
 

@@ -262,8 +262,8 @@ def test_the_configuration_is_read_and_unknown_options_are_named() -> None:
     assert config.max_overdue_days == -1.0
     assert problems == (
         "line 2: the log flag <cpu_sched> has no effect here; `cobblestone client why` says what is decided, and why",
-        "line 12: the option <http_1_0> is not supported",
-        "line 13: there is no option <coffee>",
+        "line 13: the option <http_1_0> is not supported",
+        "line 14: there is no option <coffee>",
     )
 
 
@@ -329,7 +329,7 @@ def test_a_typing_error_changes_nothing_and_is_named(tmp_path: Path) -> None:
     broken = files.read()
     assert broken.config.ncpus == 3
     (problem,) = broken.problems
-    assert "cc_config.xml: line 14" in problem
+    assert "cc_config.xml: line 15" in problem
     assert "last good content stays in force" in problem
     fresh = PreferenceFiles(tmp_path).read()
     assert fresh.config == ClientConfig()

@@ -45,7 +45,7 @@ The app description is a JSON object; unknown keys are refused:
 ``enforce_memory``, ``enforce_disk``
     True: end the job when its processes' resident size, or the files in the slot, exceed the job's bound.
 ``quit_grace_seconds``
-    Time for a last checkpoint after SIGTERM, default 8, at most 30.
+    Time for a last checkpoint after SIGTERM, default 8, at most 30; on a GPU at most 3, since others need its memory.
 ``container``
     Object with ``image`` and ``sha256``: the command runs in a container of that image, which Podman or Docker loads from the
     archive ``cobblestone_container`` if that has this SHA-256.  It sees the slot as ``/work`` and has no network.
@@ -146,6 +146,8 @@ DISK_SECONDS = 10.0
 LOCK_WAIT_SECONDS = 35.0
 LOCK_RETRY_SECONDS = 60
 TRICKLE_WAIT_SECONDS = 10.0
+MAX_QUIT_SECONDS = 30.0
+QUIT_SECONDS_ON_GPU = 3.0
 MAX_RESTARTS = 3
 
 EXIT_ABORTED = 194
@@ -526,7 +528,7 @@ def read_app(text: str) -> App:
         environment=take("environment", dict, {}),
         enforce_memory=take("enforce_memory", bool, False),
         enforce_disk=take("enforce_disk", bool, False),
-        quit_grace_seconds=min(max(float(take("quit_grace_seconds", int, 8)), 0.0), 30.0),
+        quit_grace_seconds=max(float(take("quit_grace_seconds", int, 8)), 0.0),
         container=take("container", dict, {}),
     )
     if given:
@@ -1267,7 +1269,9 @@ class Launcher:
         if self.suspended or self.box is None:
             self._resume()  # a stopped process does not see SIGTERM before this
         patience = len(self.signals)
-        deadline = time.monotonic() + self.app.quit_grace_seconds
+        on_gpu = self.info is not None and self.info.gpu >= 0
+        grace = min(self.app.quit_grace_seconds, QUIT_SECONDS_ON_GPU if on_gpu else MAX_QUIT_SECONDS)
+        deadline = time.monotonic() + grace
         while self.command.poll() is None and time.monotonic() < deadline:
             self._measure()
             impatient = len(self.signals) > patience
