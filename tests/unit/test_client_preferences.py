@@ -12,13 +12,13 @@ from cobblestone.domain.computing import (
     AppConfig,
     ClientConfig,
     ComputingPreferences,
-    DeclaredDevice,
     ExcludedGpu,
     Hours,
     Mode,
     VersionUsage,
 )
 from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.domain.hosts import Coprocessor
 from cobblestone.policy.client.host.preferences import (
     Situation,
     SuspendReason,
@@ -255,7 +255,7 @@ def test_the_configuration_is_read_and_unknown_options_are_named() -> None:
     assert config.log_flags == {"file_xfer", "sched_ops"}
     assert (config.ncpus, config.exclusive_apps) == (3, ("chess", "quake"))
     assert config.exclude_gpus == (ExcludedGpu(url="http://p/", device_num=1, type="NVIDIA"),)
-    assert config.declared_devices == (DeclaredDevice(type="fpga", count=2, peak_flops=1e11),)
+    assert config.declared_devices == (Coprocessor(type="fpga", count=2, peak_flops=1e11),)
     assert config.ignore_gpus == {"NVIDIA": {2}}
     assert config.suspended_gpus == {"NVIDIA": {0}}
     assert config.report_results_immediately

@@ -34,7 +34,8 @@ def flops(**changes: Any) -> float:
         "estimate": 3e9,
         "peak_flops": 4e9,
     } | changes
-    return projected_flops(**values)
+    usage = {name: values.pop(name) for name in ("avg_ncpus", "ngpus", "peak_flops")}
+    return projected_flops(ResourceUsage(flops=values.pop("estimate"), **usage), **values)
 
 
 def test_without_samples_speed_is_a_low_guess_from_the_benchmark():

@@ -198,6 +198,30 @@ def test_a_program_sees_the_gpu_that_the_client_gave_it(
     assert runtime.gpu_variables(gpu_info(tmp_path, kind, number, usage), command) == variables
 
 
+@pytest.mark.parametrize(
+    ("kind", "number", "usage", "podman", "docker"),
+    [
+        ("NVIDIA", 1, 0.5, ["--device=nvidia.com/gpu=1"], ["--gpus=device=1"]),
+        ("NVIDIA", 0, 2.0, ["--device=nvidia.com/gpu=all"], ["--gpus=all"]),
+        (
+            "ATI",
+            0,
+            1.0,
+            ["--device=/dev/dri", "--device=/dev/kfd"],
+            ["--device=/dev/dri", "--device=/dev/kfd"],
+        ),
+        ("intel_gpu", 0, 1.0, ["--device=/dev/dri"], ["--device=/dev/dri"]),
+    ],
+)
+def test_an_engine_is_told_to_give_the_container_its_gpu(
+    kind: str, number: int, usage: float, podman: list[str], docker: list[str], tmp_path: Path
+) -> None:
+    info = gpu_info(tmp_path, kind, number, usage)
+    assert runtime.gpu_options(info, True) == podman
+    assert runtime.gpu_options(info, False) == docker
+    assert runtime.gpu_options(info._replace(gpu=-1), True) == runtime.gpu_options(None, False) == []
+
+
 @pytest.mark.parametrize("word", ["{gpu}", "--kind={gpu_type}"])
 def test_a_native_launcher_does_not_know_the_number_of_the_gpu(word: str) -> None:
     with pytest.raises(JobError, match="are not known"):

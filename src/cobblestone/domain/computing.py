@@ -10,6 +10,7 @@ from dataclasses import field
 from enum import IntEnum
 from typing import NamedTuple
 
+from cobblestone.domain.hosts import Coprocessor
 from cobblestone.domain.values import value
 
 
@@ -165,15 +166,6 @@ class ExcludedGpu:
 
 
 @value(kw_only=True)
-class DeclaredDevice:
-    """``coproc``: devices of a type that no driver reports as GPUs."""
-
-    type: str
-    count: int = 1
-    peak_flops: float = 1e9  #: of one
-
-
-@value(kw_only=True)
 class Proxy:
     """The proxy for network access."""
 
@@ -193,7 +185,7 @@ class ClientConfig:
     abort_jobs_on_exit: bool = False
     allow_multiple_clients: bool = False
     alt_platforms: tuple[str, ...] = ()
-    declared_devices: tuple[DeclaredDevice, ...] = ()
+    declared_devices: tuple[Coprocessor, ...] = ()  #: ``coproc``: of types that no driver reports as GPUs
     device_name: str = ""
     disallow_attach: bool = False
     dont_use_docker: bool = False  #: no jobs in containers

@@ -806,10 +806,26 @@ _NEVER = b"0001-01-01"
 STATE_OF_CLIENTS = ("client_state.xml", "cobblestone_client.sqlite")
 
 
+def gpu_options(info: Optional[InitData], is_podman: bool) -> List[str]:
+    """Return the options by which an engine gives a container the job's GPU.
+
+    NVIDIA's are named to Podman as CDI devices and to Docker by ``--gpus``, both of the NVIDIA Container Toolkit; a job of
+    more than one GPU gets all.  The others' are devices of the system, all of which the container sees.
+    """
+    if info is None or info.gpu < 0:
+        return []
+    if info.gpu_type == "NVIDIA":
+        number = "all" if info.gpu_usage > 1 else str(info.gpu)
+        if is_podman:
+            return ["--device=nvidia.com/gpu=" + number]
+        return ["--gpus=" + (number if number == "all" else "device=" + number)]
+    return ["--device=/dev/dri"] + (["--device=/dev/kfd"] if info.gpu_type == "ATI" else [])
+
+
 class Box:
     """A container of one slot: no network, no rights, nothing but the slot to write to."""
 
-    def __init__(self, container: Mapping[str, str], folder: str) -> None:
+    def __init__(self, container: Mapping[str, str], folder: str, info: Optional[InitData]) -> None:
         found = [path for path in (shutil.which(each) for each in ENGINES) if path]
         if not found:
             raise LauncherError(
@@ -823,6 +839,7 @@ class Box:
             "cobblestone-" + hashlib.sha256(os.getcwd().encode("utf-8", "surrogateescape")).hexdigest()[:24]
         )
         self.is_podman = os.path.basename(self.engine) == "podman"
+        self.gpus = gpu_options(info, self.is_podman)
 
     def _ask(self, *words: str, seconds: float = ENGINE_SECONDS) -> "subprocess.CompletedProcess[bytes]":
         try:
@@ -841,7 +858,8 @@ class Box:
         done = self._ask(*words, seconds=seconds)
         if done.returncode:
             text = done.stderr.decode("utf-8", "replace").strip()[-1000:]
-            raise LauncherError("%s %s failed: %s" % (self.engine, words[0], text))
+            wanted = ", which was to give the container a GPU," if set(self.gpus) & set(words) else ""
+            raise LauncherError("%s %s%s failed: %s" % (self.engine, words[0], wanted, text))
         return done.stdout.decode("utf-8", "replace")
 
     def load(self) -> None:
@@ -893,9 +911,8 @@ class Box:
         folders = {os.getcwd(): WORK_FOLDER, self.folder: self.inside}
         options += ["--volume=%s:%s" % pair for pair in folders.items()]
         options += ["--env=%s=%s" % pair for pair in sorted(environment.items())]
-        self._demand(
-            "create", *options, *limits, "--workdir", WORK_FOLDER, "--entrypoint=", self.image, *words
-        )
+        options += [*limits, *self.gpus, "--workdir", WORK_FOLDER, "--entrypoint=", self.image]
+        self._demand("create", *options, *words)
 
     @property
     def inside(self) -> str:
@@ -944,7 +961,7 @@ class Launcher:
         self.client = Client(info.client_pid) if info else None
         self.segment = Segment.open("boinc_mmap_file") if info else None
         self.tree = ProcessTree(folder)
-        self.box = Box(app.container, folder) if app.container else None
+        self.box = Box(app.container, folder, info) if app.container else None
         self.limits: List[str] = []
         state = _read_object(self._path(STATE_FILE))
         # After a shutdown of the client its figure may be older than the last checkpoint; then ours is right.
@@ -1009,6 +1026,8 @@ class Launcher:
         self._describe()
         self._save_state()
         description = _describe_job(self.info, self.job.arguments)
+        if self.box is not None and description["gpu_type"] == "NVIDIA":
+            description["gpu"] = 0  # the container has no other one
         words = expand_command(self.app.command, self.job, description, self.box is not None)
         for path in self.job.outputs.values():
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
@@ -1028,6 +1047,8 @@ class Launcher:
     def _start_box(self) -> None:
         assert self.box is not None  # noqa: S101  # for the type checker
         inside = {"HOME": "/tmp"}  # noqa: S108  # in the container
+        if self.info and self.info.gpu_type != "NVIDIA":
+            inside.update(gpu_variables(self.info, self.app.command))
         inside.update(self.app.environment)
         inside.update(self._settings(self.box.inside, {}, _describe_job(self.info, {})["ncpus"]))
         if SLOT_VARIABLE in os.environ:  # by it the client finds what is left of a job

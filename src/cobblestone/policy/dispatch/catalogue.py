@@ -140,30 +140,25 @@ def availability(description: HostDescription, *, gpu: bool = False) -> float:
 
 
 def projected_flops(
+    usage: ResourceUsage,
     *,
     cpu_flops: float,
-    avg_ncpus: float,
-    ngpus: float,
-    estimate: float,
-    peak_flops: float,
     record: HostAppVersion | None = None,
     version_mean: PeakFlopCount | None = None,
     gpu_fraction: float = GPU_FRACTION,
 ) -> float:
-    """Speed of one job in FLOPS, by the best knowledge there is.
+    """Speed of one job in FLOPS, by the best knowledge there is; that of ``usage`` is the plan class's estimate.
 
-    1. More than 100 jobs of this version on any host: ``peak_flops`` / mean peak FLOP count.
-    2. Otherwise ``gpu_fraction`` of ``peak_flops`` on a GPU, and ``cpu_flops`` * CPUs without one.
+    1. More than 100 jobs of this version on any host: peak speed / mean peak FLOP count.
+    2. Otherwise ``gpu_fraction`` of the peak speed on a GPU, and ``cpu_flops`` * CPUs without one.
     3. Measured jobs of this version on this host correct that, see `corrected_flops`.
     """
+    most = MEASURED_CAP * usage.flops
     if version_mean is not None and version_mean.n > VERSION_SAMPLES and version_mean.avg > 0:
-        flops = min(peak_flops / version_mean.avg, MEASURED_CAP * estimate)
-    elif ngpus > 0:
-        flops = gpu_fraction * peak_flops
+        flops = min(usage.peak_flops / version_mean.avg, most)
     else:
-        flops = cpu_flops * avg_ncpus
-    samples = GPU_SAMPLES if ngpus > 0 else HOST_SAMPLES
-    return corrected_flops(flops, record, most=MEASURED_CAP * estimate, samples=samples)
+        flops = gpu_fraction * usage.peak_flops if usage.ngpus > 0 else cpu_flops * usage.avg_ncpus
+    return corrected_flops(flops, record, most=most, samples=GPU_SAMPLES if usage.ngpus > 0 else HOST_SAMPLES)
 
 
 def gpu_fractions(

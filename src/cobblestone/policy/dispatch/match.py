@@ -266,11 +266,8 @@ class VersionChooser:
     def _match(self, version: AppVersion, platform: str, estimated: ResourceUsage) -> Match:
         cpu_flops = believed_speed(self._request.host.description, self._catalogue.population)
         flops = projected_flops(
+            estimated,
             cpu_flops=cpu_flops,
-            avg_ncpus=estimated.avg_ncpus,
-            ngpus=estimated.ngpus,
-            estimate=estimated.flops,
-            peak_flops=estimated.peak_flops,
             record=self._request.records.get(version.id),
             version_mean=self._catalogue.peak_flop_counts.get(version.id),
             gpu_fraction=self._catalogue.gpu_fraction(version),

@@ -30,13 +30,13 @@ from cobblestone.domain.computing import (
     AppLimits,
     ClientConfig,
     ComputingPreferences,
-    DeclaredDevice,
     ExcludedGpu,
     Hours,
     Proxy,
     VersionOverride,
 )
 from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.domain.hosts import Coprocessor
 from cobblestone.domain.values import changed
 from cobblestone.wire.text.reader import Element, safe_parser
 from cobblestone.wire.text.writer import scalar
@@ -336,7 +336,7 @@ class _Options:
         self._gathered: dict[str, list[str]] = {}
         self._devices: dict[str, dict[str, set[int]]] = {"ignore_gpus": {}, "suspended_gpus": {}}
         self._excluded: list[ExcludedGpu] = []
-        self._declared: dict[str, DeclaredDevice] = {}
+        self._declared: dict[str, Coprocessor] = {}
 
     def take(self, each: Element) -> None:
         """Read one option."""
@@ -372,7 +372,7 @@ class _Options:
         devices.setdefault(kind, set()).add(int(_signed(number, -1.0, self.problems)))
 
     def _declare(self, each: Element) -> None:
-        device = DeclaredDevice(
+        device = Coprocessor(
             type=_text(_child(each, "type"), 60),
             count=int(_number(each, "count", 1.0, self.problems, MAX_DEVICES)),
             peak_flops=_number(each, "peak_flops", 1e9, self.problems, 1e18),
