@@ -15,6 +15,7 @@ from cobblestone.store.people import hosts
 ACTIVE_SECONDS = 30 * 86400.0
 MAX_HOSTS = 1000
 MAX_CARDS = 20
+_NAMES = {"intel": "Intel"}
 LEAST_SHARE = 0.05  #: of the speed, from which on a version is worth a word
 
 
@@ -24,13 +25,9 @@ class Gain:
 
     app: str
     maker: str  #: as ``--gpu`` calls it
+    maker_name: str  #: for people
     computers: int
     share: float  #: of the peak speed of all cards, 0 to 1
-
-    @property
-    def maker_name(self) -> str:
-        """Return the maker for people."""
-        return {"amd": "AMD", "intel": "Intel"}.get(self.maker, "NVIDIA")
 
 
 def recent_cards(db: Database, *, now: float) -> list[Coprocessor]:
@@ -65,4 +62,7 @@ def gains(db: Database, cards: Sequence[Coprocessor], classes: Mapping[str, Plan
         for maker, kind in GPU_MAKERS.items():
             if served and kind not in served and total > 0 and speed[kind] >= LEAST_SHARE * total:
                 computers = sum(each.type == kind for each in cards)
-                yield Gain(app=app.name, maker=maker, computers=computers, share=speed[kind] / total)
+                name = _NAMES.get(maker, maker.upper())
+                yield Gain(
+                    app=app.name, maker=maker, maker_name=name, computers=computers, share=speed[kind] / total
+                )

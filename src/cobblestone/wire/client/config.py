@@ -365,7 +365,7 @@ class _Options:
 
     def _device(self, each: Element, name: str) -> None:
         if name == _SUSPENDED:
-            kind, number = _text(_child(each, "type")), _child(each, "device_num")
+            kind, number = _text(each.find("type")), each.find("device_num")
             devices = self._devices["suspended_gpus"]
         else:
             kind, number, devices = _IGNORED[name], each, self._devices["ignore_gpus"]
@@ -373,7 +373,7 @@ class _Options:
 
     def _declare(self, each: Element) -> None:
         device = Coprocessor(
-            type=_text(_child(each, "type"), 60),
+            type=_text(each.find("type"), 60),
             count=int(_number(each, "count", 1.0, self.problems, MAX_DEVICES)),
             peak_flops=_number(each, "peak_flops", 1e9, self.problems, 1e18),
         )
@@ -446,7 +446,7 @@ def read_app_config(body: bytes) -> tuple[AppConfig, tuple[str, ...]]:
     versions: list[VersionOverride] = []
     for each in _some(root):
         if each.tag == "app":
-            apps[_text(_child(each, "name"))] = _app(each, problems)
+            apps[_text(each.find("name"))] = _app(each, problems)
         elif each.tag == "app_version":
             versions.append(_version(each, problems))
         elif each.tag not in _OF_PROJECT:
@@ -478,9 +478,9 @@ def _app(element: Element, problems: list[str]) -> AppLimits:
 
 def _version(element: Element, problems: list[str]) -> VersionOverride:
     return VersionOverride(
-        app_name=_text(_child(element, "app_name")),
-        plan_class=_text(_child(element, "plan_class")),
-        cmdline=_text(_child(element, "cmdline"), 1000),
+        app_name=_text(element.find("app_name")),
+        plan_class=_text(element.find("plan_class")),
+        cmdline=_text(element.find("cmdline"), 1000),
         avg_ncpus=_optional(element, "avg_ncpus", problems),
         ngpus=_optional(element, "ngpus", problems),
     )
@@ -488,10 +488,10 @@ def _version(element: Element, problems: list[str]) -> VersionOverride:
 
 def _excluded(element: Element, problems: list[str]) -> ExcludedGpu:
     return ExcludedGpu(
-        url=_text(_child(element, "url")),
-        device_num=int(_signed(_child(element, "device_num"), -1.0, problems)),
-        type=_text(_child(element, "type")),
-        app=_text(_child(element, "app")),
+        url=_text(element.find("url")),
+        device_num=int(_signed(element.find("device_num"), -1.0, problems)),
+        type=_text(element.find("type")),
+        app=_text(element.find("app")),
     )
 
 
@@ -501,10 +501,6 @@ def _some(parent: Element) -> Iterable[Element]:
 
 def _some_of(parent: Element, name: str) -> Iterable[Element]:
     return list(parent.iterfind(name))[:MAX_ENTRIES]
-
-
-def _child(parent: Element, name: str) -> Element | None:
-    return parent.find(name)
 
 
 def _text(element: Element | None, limit: int = MAX_TEXT) -> str:
