@@ -18,6 +18,7 @@ titles without escapes, and after a ``<`` in one it forgets all notices of the f
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -83,6 +84,7 @@ class ProjectConfig:
     min_client_version: int = 0  #: 100 * major + minor
     terms_of_use: str = ""
     platforms: tuple[PlatformEntry, ...] = ()
+    account_ownership_public_key: bytes = b""  #: PEM; empty: the project proves no ownership
 
 
 def write_project_config(config: ProjectConfig) -> bytes:
@@ -112,6 +114,9 @@ def write_project_config(config: ProjectConfig) -> bytes:
     out.append("    <platforms>\n")
     out += (_platform(entry) for entry in config.platforms)
     out.append("    </platforms>\n")
+    if config.account_ownership_public_key:
+        key = b64encode(config.account_ownership_public_key).decode()
+        out.append(scalar("account_ownership_public_key", key, indent))
     return f"{_DECLARATION}<project_config>\n{''.join(out)}</project_config>\n".encode()
 
 
