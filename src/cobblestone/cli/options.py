@@ -65,10 +65,8 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print only ids
 @contextmanager
 def open_project(project: str | None, token: str | None) -> Generator[Project]:
     """Connect to the project given by the options."""
-    from cobblestone.sdk.api.connection import (
-        locate,
-        open_connection,
-    )  # HTTP: not for commands that need none
+    # HTTP: not for commands that need none
+    from cobblestone.sdk.api.connection import locate, open_connection
     from cobblestone.sdk.project import Project
 
     target = locate(project, token)

@@ -106,12 +106,10 @@ class ManagerFolder(ServiceFolder):
 
     keys = Place("keys")  #: folder of secrets, readable only by the owner
     secret_file = Place("keys", "secret")  #: random bytes from which cookies are derived
-    sign_private = Place(
-        "keys", "url_sign_private"
-    )  #: private key that signs projects' addresses; may be kept elsewhere
-    sign_public = Place(
-        "keys", "url_sign_public"
-    )  #: public key for checking them, which clients keep: it must never change
+    #: private key that signs projects' addresses; may be kept elsewhere
+    sign_private = Place("keys", "url_sign_private")
+    #: public key for checking them, which clients keep: it must never change
+    sign_public = Place("keys", "url_sign_public")
 
     def settings(self) -> ManagerSettings:
         """Read the settings.  Raises ConfigError."""
