@@ -49,6 +49,7 @@ class ProjectFolder(ServiceFolder):
         "keys", "secret"
     )  #: random bytes from which upload signatures and cookies are derived
     admin_token_file = Place("keys", "admin.token")  #: API token for users who can read this folder
+    ownership_private = Place("keys", "account_ownership_private.pem")  #: signs proofs of ownership; optional
     code_sign_private = Place(
         "keys", "code_sign_private"
     )  #: private key that signs app files; may be kept elsewhere

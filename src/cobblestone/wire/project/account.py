@@ -344,6 +344,12 @@ def write_account_exists() -> bytes:
     return f"{_DECLARATION}<account_out>\n<success/>\n</account_out>\n".encode()
 
 
+def write_ownership_proof(master_url: str, message: str, signature: str) -> str:
+    """Return the proof that a member brings to a third party; ``signature`` is in base 64."""
+    inner = scalar("master_url", master_url) + scalar("msg", message) + scalar("signature", signature)
+    return f"<account_ownership_verification>\n{inner}</account_ownership_verification>\n"
+
+
 def write_login_token_reply(authenticator: str, *, user_name: str, team_name: str = "") -> bytes:
     """Return the answer to ``login_token_lookup.php``; the client shows both names until it has called the scheduler."""
     team = scalar("team_name", team_name, "    ") if team_name else ""

@@ -18,6 +18,7 @@ titles without escapes, and after a ``<`` in one it forgets all notices of the f
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -91,6 +92,9 @@ class ProjectConfig:
     min_client_version: Annotated[int, Whole(optional=True)] = 0  #: 100 * major + minor
     terms_of_use: Annotated[str, Inside()] = ""
     platforms: Contents[PlatformEntry] = ()
+    account_ownership_public_key: Annotated[bytes, Inside()] = (
+        b""  #: PEM; empty: the project proves no ownership
+    )
 
 
 _PLATFORM, _CONFIG = FieldTable(PlatformEntry), FieldTable(ProjectConfig)
@@ -101,10 +105,12 @@ _WRITTEN_CONFIG = _CONFIG.layout(tag="project_config")
 def write_project_config(config: ProjectConfig) -> bytes:
     """Return the answer to ``get_project_config.php``."""
     terms = f"    <terms_of_use>\n{escape(config.terms_of_use)}\n    </terms_of_use>\n"
+    key = b64encode(config.account_ownership_public_key).decode()
     written = _WRITTEN_CONFIG.write(
         changed(config, web_rpc_url_base=config.web_rpc_url_base or config.master_url),
         terms_of_use=terms if config.terms_of_use else "",
         platforms=f"    <platforms>\n{''.join(map(_platform, config.platforms))}    </platforms>\n",
+        account_ownership_public_key=scalar("account_ownership_public_key", key, "    ") if key else "",
     )
     return f"{_DECLARATION}{written}".encode()
 
