@@ -13,9 +13,8 @@ from cobblestone.account_manager.store import ledger, projects
 from cobblestone.account_manager.web.site import ManagerSite, ManagerVisit
 from cobblestone.service.pages.joining import JoiningPages
 from cobblestone.service.pages.pages import Pages, shows
-from cobblestone.service.pages.texts import feed, markdown
+from cobblestone.service.pages.texts import news_feed
 from cobblestone.store.people import users
-from cobblestone.wire.project.pages import RssItem
 
 SHOWN_NEWS = 5
 
@@ -59,19 +58,5 @@ class NewsFeed(Pages[ManagerSite]):
     async def news(self, visit: ManagerVisit) -> Response:
         """Answer with the newest news."""
         ctx = visit.ctx
-        name, items = ctx.settings.manager.name, await ctx.store.aread(users.list_news)
-        return feed(
-            ctx,
-            name,
-            f"News of {name}",
-            [
-                RssItem(
-                    title=item.title,
-                    guid=ctx.url(f"#news-{item.id}"),
-                    link=ctx.url(f"#news-{item.id}"),
-                    published=item.time,
-                    description=markdown(item.text, base=ctx.master_url),
-                )
-                for item in items
-            ],
-        )
+        news = await ctx.store.aread(users.list_news)
+        return news_feed(ctx, ctx.settings.manager.name, news, page="#news-")

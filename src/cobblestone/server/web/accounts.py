@@ -13,6 +13,7 @@ Programs that look through mails open links too.  Opening one changes nothing, t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -28,8 +29,9 @@ from cobblestone.server.web.presentation.feeds import newest_message
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.http.rate_limits import TooManyAttempts, limit_key, refuse_after
 from cobblestone.service.languages import gettext as _
-from cobblestone.service.pages.fields import address_problem, name_problem, too_many
+from cobblestone.service.pages.fields import name_problem, too_many
 from cobblestone.service.pages.joining import JoiningPages
+from cobblestone.service.pages.mailed_links import ask_for_link
 from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.credit.history import CreditOwner
@@ -238,20 +240,8 @@ class MailLinkPages(Pages[ProjectSite]):
     @shows("/login_mail.php", methods=BOTH)
     async def ask(self, visit: ProjectVisit) -> Response:
         """Send a log-in link."""
-        if visit.request.method != "POST":
-            return visit.show_form("login_mail.html", sent=False, typed={}, problems={})
-        form = await visit.form()
-        email = form.get("email_addr", "").strip().lower()
-        problem = address_problem(email)
-        if not problem:
-            try:
-                await self._security.ask_for_log_in_link(email, address=visit.address)
-                return visit.show("login_mail.html", sent=True, typed=form, problems={})
-            except TooManyAttempts as error:
-                problem = too_many(error)
-        return visit.show_form(
-            "login_mail.html", http_status=422, sent=False, typed=form, problems={"email_addr": problem}
-        )
+        send = partial(self._security.ask_for_log_in_link, address=visit.address)
+        return await ask_for_link(visit, "login_mail.html", send)
 
     @shows("/login_link.php", methods=BOTH)
     async def log_in(self, visit: ProjectVisit) -> Response:
