@@ -61,9 +61,8 @@ MAX_CPU_FLOPS = 1e12  #: of one CPU
 MAX_GPU_FLOPS = 1e16  #: of one GPU
 GPU_PER_CPU = 10.0  #: guessed speed of a GPU, in CPUs
 
-GPU_FRACTION = (
-    0.05  #: of a GPU's peak speed that an app reaches, as long as nothing is known of its plan class
-)
+#: Of a GPU's peak speed, that an app reaches as long as nothing is known of its plan class.
+GPU_FRACTION = 0.05
 
 HOST_SAMPLES = 3  #: from so many jobs on the host's own mean is used alone; the first ones count in part
 GPU_SAMPLES = 2  #: the same for GPUs
@@ -72,6 +71,8 @@ MEASURED_CAP = 250.0  #: a measured speed counts for at most this many times the
 UNKNOWN_FPOPS_EST = 1e12
 
 MIN_AVAILABILITY = 0.1
+
+GpuFractions = Mapping[tuple[AppId | None, str], float]
 
 
 MANY_PEOPLE = 20
@@ -165,7 +166,7 @@ def gpu_fractions(
     versions: Iterable[AppVersion],
     counts: Mapping[AppVersionId, PeakFlopCount],
     classes: Mapping[str, PlanClass],
-) -> dict[tuple[AppId | None, str], float]:
+) -> GpuFractions:
     """Return the measured fraction of peak speed, 0 to 1, by app and plan class, and of all apps by None and plan class.
 
     Each version counts with its jobs, up to `VERSION_SAMPLES`; without any, the app or class is left out.
@@ -253,9 +254,8 @@ class Catalogue:
     peak_flop_counts: Mapping[AppVersionId, PeakFlopCount] = field(
         default_factory=dict[AppVersionId, PeakFlopCount]
     )
-    gpu_fractions: Mapping[tuple[AppId | None, str], float] = field(
-        default_factory=dict[tuple[AppId | None, str], float]
-    )  #: see the function of this name
+    #: See the function of this name.
+    gpu_fractions: GpuFractions = field(default_factory=dict[tuple[AppId | None, str], float])
     always_apps: frozenset[AppId] = field(init=False)  #: apps of which every host should have one job
     scored: bool = field(init=False)  #: some app's jobs suit some hosts better than others
 

@@ -380,7 +380,8 @@ class ContainerCommand(Command):
 
     def check(self) -> None:
         """Find mistakes before anything is sent, except those in the image; raises JobError."""
-        if not all(map(domain.gpu_class, filter(None, self.plan_class.split(",")))):
+        named = [domain.gpu_class(name) for name in self.plan_class.split(",") if name]
+        if not all(each is not None and each.docker for each in named):
             raise JobError(
                 f"--plan-class {self.plan_class}: containers have their own, {domain.CONTAINER_CLASS}. To require more of the"
                 f" computers, put it into plan_classes.toml as [{domain.CONTAINER_CLASS}] with docker = true."
