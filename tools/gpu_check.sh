@@ -90,7 +90,7 @@ if [ -z "$card" ]; then
     class_file="$work/project/plan_classes.toml"
     printf '[pocl]\ngpu_type = "pocl"\n[pocl-half]\ngpu_type = "pocl"\nngpus = 0.5\n' >"$class_file"
 fi
-project run "$work/project" >"$work/server.log" 2>&1 &
+"$bin/cobblestone" run "$work/project" >"$work/server.log" 2>&1 & # no function: its shell alone would be killed
 server=$!
 mkdir -p "$work/client"
 declared=""
