@@ -1,4 +1,4 @@
-"""Put the answers together:  python3 merge.py batch-1/*/output"""
+"""Put the answers together:  python3 merge.py answers/*/output"""
 
 import sys
 from pathlib import Path

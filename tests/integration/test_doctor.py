@@ -101,7 +101,7 @@ def test_what_a_liar_could_gain_is_told_of_each_app_with_what_would_bound_it(
 
 
 def test_what_an_app_would_gain_by_a_version_for_other_cards_is_told(lived_in: World):
-    world, key = lived_in, lived_in.value("SELECT authenticator FROM user LIMIT 1")
+    world, key = lived_in, lived_in.user("carla")
 
     def card(kind: str, peak: float) -> None:
         host = world.host(key, domain_name=kind)
