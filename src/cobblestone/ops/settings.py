@@ -126,6 +126,9 @@ class ServerSection(Section):
         le=100_000,
         description="If there are more, the one that has been silent longest is closed.",
     )
+    private_webhooks: bool = Field(
+        False, description="Whether finished jobs may be told to addresses in private networks (webhooks)."
+    )
     idle_seconds: Seconds = Field(
         60.0, ge=1, description="A connection whose sender is silent for this long is closed."
     )
