@@ -20,12 +20,14 @@ from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import PASSWORD, email
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.people import SubmitRights
 from cobblestone.domain.values import TeamId, UserId
 from cobblestone.server.accounts.ownership import create_key, public_key
 from cobblestone.server.daemons.housekeeping import keep_accounts
 from cobblestone.service.mail import Mailer, outbox
 from cobblestone.service.passwords import one_time_password, time_step
 from cobblestone.store.people import mails, teams, users
+from cobblestone.store.work import submitters
 
 NEW_PASSWORD = "a longer secret"
 
@@ -498,6 +500,24 @@ def test_a_volunteers_token_reads_own_data_and_nothing_else(world: World) -> Non
         assert world.get(f"/api/v1/{path}", headers=headers).status_code == 403, path
     send(visitor, "/tokens.php", "revoke")
     assert world.get("/api/v1/me", headers=headers).status_code == 401
+
+
+def test_a_token_submits_jobs_where_its_owner_may_and_says_so(world: World) -> None:
+    world.user("ada")
+    visitor = Visitor(world).log_in("ada")
+    page = visitor.get("/tokens.php")
+    assert "submit" not in text_of(page)
+    fields = {"name": "my script", "days": "30"}
+    fields["form_token"] = html.fromstring(page.text).xpath("//input[@name='form_token']/@value")[0]
+    world.write(lambda tx: submitters.allow(tx, UserId(1), SubmitRights(max_jobs=3), now=world.now))
+    statuses: list[int] = []
+    for asked in ({"submit": "1"}, {}):
+        answer = visitor.post("/tokens.php", **fields, **asked)
+        secret = html.fromstring(answer.text).xpath("//p[@class='address']/code/text()")[0]
+        headers = {"Authorization": f"Bearer {secret}"}
+        statuses += [world.get(f"/api/v1/{path}", headers=headers).status_code for path in ("me", "batches")]
+    assert statuses == [200, 200, 200, 403]
+    assert text_of(visitor.get("/tokens.php")).count("my script") == 2  # and not that of the account itself
 
 
 def test_nobody_revokes_the_tokens_of_others(world: World) -> None:

@@ -236,6 +236,7 @@ class Batch:
         name: As it was submitted; else that of the app.
         app: The app that its jobs run.
         notes: Why nothing may come, in words, as known when it was submitted.
+        connection: To the project.
 
     >>> batch = project.submit("echo", [1, 2, 3], name="first try")
     >>> sorted(result.json()["got"] for result in batch.results(timeout=60))

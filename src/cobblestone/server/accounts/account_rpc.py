@@ -126,7 +126,7 @@ class AccountRpc:
     async def am_get_info(self, request: Request) -> bytes:
         """Answer ``am_get_info.php``: what an account manager asks about an account, by its key."""
         self._count_lookup(request)
-        key = wire.parse_am_get_info(request.url.query).account_key
+        key = wire.parse_am_get_info(request.url.query)
         user = await self._ctx.store.aread(lambda db: _owner(db, key))
         is_founder, has_profile = await self._ctx.store.aread(
             lambda db: (_is_founder(db, user), profile_of(db, user.id) is not None)

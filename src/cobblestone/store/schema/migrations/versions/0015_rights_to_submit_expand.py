@@ -1,4 +1,4 @@
-"""Webhooks of batches (expand)."""
+"""What a token may submit: apps, and jobs in progress (expand)."""
 
 from __future__ import annotations
 
