@@ -18,6 +18,7 @@ from tests.helpers.project_world import World
 from tests.helpers.served_world import LoopThread, Volunteers, connect
 
 from cobblestone.domain.errors import NotFound
+from cobblestone.domain.values import BatchId
 from cobblestone.sdk.api.asynchronous import AsyncBatch, connect_async
 from cobblestone.sdk.api.connection import NotFoundError, NotRunning, RequestRefused
 from cobblestone.sdk.api.jobs import Job
@@ -170,7 +171,9 @@ def test_an_address_of_a_private_network_is_refused_where_it_is_given(
             batch.add_webhook(url)
         assert refused.value.member == "url"
         # A name may lead there later, too.
-        world.write(lambda tx: webhooks.webhooks.put_webhook(tx, batch.id, url=url, secret="", now=world.now))
+        world.write(
+            lambda tx: webhooks.webhooks.put_webhook(tx, BatchId(batch.id), url=url, secret="", now=world.now)
+        )
         Volunteers(world).work()
         tell(world)
         assert "private network" in batch.webhook().error
