@@ -60,9 +60,7 @@ def gains(db: Database, cards: Sequence[Coprocessor], classes: Mapping[str, Plan
         versions = apps.list_versions(db, app.id)
         served = {classes[each.plan_class].gpu_type for each in versions if each.plan_class in classes} - {""}
         for maker, kind in GPU_MAKERS.items():
-            if served and kind not in served and total > 0 and speed[kind] >= LEAST_SHARE * total:
-                computers = sum(each.type == kind for each in cards)
-                name = _NAMES.get(maker, maker.upper())
-                yield Gain(
-                    app=app.name, maker=maker, maker_name=name, computers=computers, share=speed[kind] / total
-                )
+            share = speed[kind] / total if total > 0 else 0.0
+            if served and kind not in served and share >= LEAST_SHARE:
+                n, name = sum(each.type == kind for each in cards), _NAMES.get(maker, maker.upper())
+                yield Gain(app=app.name, maker=maker, maker_name=name, computers=n, share=share)
