@@ -47,6 +47,7 @@ class ProjectFolder(ServiceFolder):
     #: random bytes from which upload signatures and cookies are derived
     secret_file = Place("keys", "secret")
     admin_token_file = Place("keys", "admin.token")  #: API token for users who can read this folder
+    ownership_private = Place("keys", "account_ownership_private.pem")  #: signs proofs of ownership; optional
     #: private key that signs app files; may be kept elsewhere
     code_sign_private = Place("keys", "code_sign_private")
     code_sign_public = Place("keys", "code_sign_public")  #: public key with which clients check app files
