@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -277,6 +278,15 @@ class JobRow:
 
 RUNNING = f"EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND r.{steps.IS_IN_PROGRESS})"
 """Condition on workunits ``w``: a result of it is on a host."""
+_OPEN = "w.completed_seq IS NULL AND w.error_mask = 0"
+JOB_CONDITIONS = {
+    JobState.WAITING: f"{_OPEN} AND NOT {RUNNING}",
+    JobState.RUNNING: f"{_OPEN} AND {RUNNING}",
+    JobState.DONE: "w.completed_seq IS NOT NULL AND w.error_mask = 0",
+    JobState.FAILED: f"w.error_mask <> 0 AND w.error_mask & {int(WorkunitError.CANCELLED)} = 0",
+    JobState.CANCELLED: f"w.error_mask & {int(WorkunitError.CANCELLED)} <> 0",
+}
+"""Conditions on workunits ``w``, by the state of the job."""
 JOB_COLUMNS: Mapping[str, str | Column] = {
     "workunit_id": "id",
     "output_specs": Column(decode=decode_outputs),
@@ -295,10 +305,30 @@ def finished_jobs(db: Database, batch_id: int, *, after: int, limit: int) -> lis
     )
 
 
-def list_jobs(db: Database, batch_id: int, *, after: int = 0, limit: int = 100) -> list[JobRow]:
-    """Return jobs of a batch in the order of their workunit ids, those greater than ``after``."""
+def list_jobs(
+    db: Database,
+    batch_id: int,
+    *,
+    after: int = 0,
+    limit: int = 100,
+    status: JobState | None = None,
+    text: str = "",
+) -> list[JobRow]:
+    """Return jobs of a batch in the order of their workunit ids, those greater than ``after``.
+
+    Optionally only those of one state, or with ``text`` in their name.
+    """
+    conditions = ["w.batch_id = ?", "w.id > ?"]
+    if status is not None:
+        conditions.append(JOB_CONDITIONS[status])
+    parameters: list[object] = [batch_id, after]
+    if text:
+        pattern = "%" + re.sub(r"([%_\\])", r"\\\1", text) + "%"
+        names = ("lower(w.label)", "w.label", "w.name")
+        conditions.append("(" + " OR ".join(f"{name} LIKE ? ESCAPE '\\'" for name in names) + ")")
+        parameters += [pattern.lower(), pattern, pattern]
     return db.load(
-        _JOBS, "workunit w WHERE w.batch_id = ? AND w.id > ? ORDER BY w.id LIMIT ?", (batch_id, after, limit)
+        _JOBS, f"workunit w WHERE {' AND '.join(conditions)} ORDER BY w.id LIMIT ?", (*parameters, limit)
     )
 
 

@@ -16,6 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from cobblestone.api_schema import apps as schema
 from cobblestone.api_schema import endpoints
 from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
+from cobblestone.domain.texts import folder_name, same_file
 from cobblestone.domain.values import ResultId
 from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.api.submission.jobs import output_name
@@ -65,7 +66,11 @@ async def put_file(call: Call, name: str, query: schema.PutQuery) -> schema.Stor
             422, "bad_hash", "The path must end in the SHA-256 of the body: 64 hexadecimal digits."
         )
     check_free_disk(ctx)
-    staged = await _receive(call, ctx.settings.server.max_upload_bytes)
+    max_bytes = ctx.settings.server.max_upload_bytes
+    announced = call.request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > max_bytes:
+        raise _too_large(max_bytes)
+    staged = await receive(ctx, call.request.stream())
     if staged.sha256 != sha256:
         await asyncio.to_thread(staged.path.unlink)
         raise ApiProblem(
@@ -75,6 +80,11 @@ async def put_file(call: Call, name: str, query: schema.PutQuery) -> schema.Stor
             "Send it again.",
         )
     name = files.app_file_name(query.name, sha256) if query.name else files.input_name(sha256)
+    return _stored_file(await keep(ctx, staged, name, now=call.now))
+
+
+async def keep(ctx: ServerContext, staged: StagedFile, name: str, *, now: float) -> FileRow:
+    """Store a received file under a physical name."""
     place = files.place_of(ctx.folder.download, name)
     await ctx.storage.keep(place, staged.path)
     stored = await asyncio.to_thread(
@@ -83,22 +93,21 @@ async def put_file(call: Call, name: str, query: schema.PutQuery) -> schema.Stor
         ctx.folder.download,
         staged,
         name,
-        now=call.now,
+        now=now,
         compress=not ctx.storage.in_bucket,  # which has no packed twins
     )
     if ctx.storage.in_bucket and await asyncio.to_thread(ctx.storage.size, place) is None:
         await ctx.storage.keep(place, place)  # the deletion of an old file of this name had not been through
-    return _stored_file(stored)
+    return stored
 
 
-async def _receive(call: Call, max_bytes: int) -> StagedFile:
-    announced = call.request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > max_bytes:
-        raise _too_large(max_bytes)
-    with StagingWriter(call.ctx.folder.staging) as writer:
+async def receive(ctx: ServerContext, chunks: AsyncIterator[bytes]) -> StagedFile:
+    """Write a file that arrives in pieces to the staging folder.  Raises ApiProblem if it is larger than the project accepts."""
+    max_bytes = ctx.settings.server.max_upload_bytes
+    with StagingWriter(ctx.folder.staging) as writer:
         waiting: list[bytes] = []
         size = 0
-        async for chunk in call.request.stream():
+        async for chunk in chunks:
             waiting.append(chunk)
             size += len(chunk)
             if writer.nbytes + size > max_bytes:
@@ -291,15 +300,15 @@ async def _zip_stream(ctx: ServerContext, batch_id: int) -> AsyncIterator[bytes]
 def _zip_pieces(ctx: ServerContext, batch_id: int) -> Iterator[bytes]:
     pipe = _Pipe()
     after = 0
-    labels: set[str] = set()
+    taken: set[str] = set()
     with zipfile.ZipFile(pipe, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         while True:
             jobs, outputs = ctx.store.read(lambda db, after=after: _page(db, batch_id, after))
             for job in jobs:
-                folder = (
-                    job.label if job.label not in ("", ".", "..") and job.label not in labels else job.name
-                )
-                labels.add(folder)
+                folder = folder_name(job.label, job.name)
+                if same_file(folder) in taken:
+                    folder = job.name
+                taken.add(same_file(folder))
                 for output in outputs.get(job.canonical_result_id or ResultId(0), []):
                     with archive.open(
                         f"{folder}/{output_name(job, output)}", "w", force_zip64=True
