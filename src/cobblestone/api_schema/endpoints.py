@@ -106,11 +106,15 @@ CREATE_USER = Endpoint("POST", "/users", Scope.MANAGE, "people", people.CreatedU
 LIST_USERS = Endpoint("GET", "/users", Scope.MANAGE, "people", people.UserList, query=people.UsersQuery)
 GET_USER = Endpoint("GET", "/users/{user_id:int}", Scope.MANAGE, "people", people.UserDetails)
 CHANGE_USER = Endpoint("PATCH", "/users/{user_id:int}", Scope.MANAGE, "people", people.UserDetails, body=people.UserChanges)
+SET_RIGHTS = Endpoint("PUT", "/users/{user_id:int}/rights", Scope.MANAGE, "people", people.UserDetails,
+    body=people.Rights, problems=(409,))
+WITHDRAW_RIGHTS = Endpoint("DELETE", "/users/{user_id:int}/rights", Scope.MANAGE, "people", people.UserDetails)
 CREATE_TEAM = Endpoint("POST", "/teams", Scope.MANAGE, "people", people.Team,
     body=people.NewTeam, status=201, idempotent=True, problems=(404, 409))
 LIST_TEAMS = Endpoint("GET", "/teams", Scope.READ, "people", people.TeamList)
 JOIN_TEAM = Endpoint("POST", "/teams/{team_id:int}/members", Scope.MANAGE, "people", people.Team, body=people.TeamMember)
-CREATE_TOKEN = Endpoint("POST", "/tokens", Scope.MANAGE, "tokens", people.CreatedToken, body=people.NewToken, status=201)
+CREATE_TOKEN = Endpoint("POST", "/tokens", Scope.MANAGE, "tokens", people.CreatedToken,
+    body=people.NewToken, status=201, problems=(404,))
 LIST_TOKENS = Endpoint("GET", "/tokens", Scope.MANAGE, "tokens", people.TokenList)
 REVOKE_TOKEN = Endpoint("DELETE", "/tokens/{token_id:int}", Scope.MANAGE, "tokens", people.Token)
 LIST_NEWS = Endpoint("GET", "/news", Scope.READ, "news", people.NewsList, query=PageQuery)

@@ -29,7 +29,8 @@ from cobblestone.service.http.api import ApiProblem
 from cobblestone.store.catalog import apps, files
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import interventions
-from cobblestone.store.work import batches, job_results
+from cobblestone.store.people.credentials import ApiToken
+from cobblestone.store.work import batches, job_results, submitters
 from cobblestone.store.work.batches import BatchRow
 from cobblestone.store.work.rows import result_text
 
@@ -162,11 +163,15 @@ def _add_jobs(
     ctx: ServerContext,
     batch: BatchRow,
     app: App,
+    submitter: ApiToken | None,
     body: schema.NewBatch | schema.MoreJobs,
     *,
     now: float,
 ) -> BatchRow:
     bodies, limits = body.jobs, body.limits
+    submitters.check_rights(tx, submitter, app.name, len(bodies), now=now)
+    if submitter is not None and submitter.user_id is not None:
+        job_forms.check_privileges(batch.priority, bodies)
     job_forms.check_targets(tx, [body.target, *(job.target for job in bodies)])
     names = {file.file for body in bodies for file in body.inputs}
     maker = job_forms.JobMaker(
@@ -227,7 +232,7 @@ async def create_batch(call: Call, body: schema.NewBatch) -> schema.BatchStatus:
             request_key=call.request_key,
             now=call.now,
         )
-        batch = _add_jobs(tx, call.ctx, batch, app, body, now=call.now)
+        batch = _add_jobs(tx, call.ctx, batch, app, call.token, body, now=call.now)
         if not body.open:
             batch = batches.close_batch(tx, batch.id, now=call.now)
         return _describe_batch(call, tx, batch, call.ctx.offers.get(tx))
@@ -253,7 +258,8 @@ async def add_jobs(call: Call, batch_id: int, body: schema.MoreJobs) -> schema.B
                 f" not {body.first}. Is another program adding to it?"
             )
         app = apps.app_by_id(tx, batch.app_id)
-        return _describe_batch(call, tx, _add_jobs(tx, call.ctx, batch, app, body, now=call.now))
+        batch = _add_jobs(tx, call.ctx, batch, app, call.token, body, now=call.now)
+        return _describe_batch(call, tx, batch)
 
     return await call.ctx.store.awrite(add)
 
@@ -269,14 +275,13 @@ async def close_batch(call: Call, batch_id: int) -> schema.BatchStatus:
 @answers(endpoints.LIST_BATCHES)
 async def list_batches(call: Call, query: PageQuery) -> schema.BatchList:
     """List batches."""
-    return await call.read(
-        lambda db: schema.BatchList(
-            batches=[
-                _describe_batch(call, db, batch)
-                for batch in batches.list_batches(db, limit=query.limit, before=query.before)
-            ]
-        )
-    )
+    whose = call.token.id if call.token is not None and call.token.user_id is not None else None
+
+    def load(db: Database) -> schema.BatchList:
+        found = batches.list_batches(db, limit=query.limit, before=query.before, token_id=whose)
+        return schema.BatchList(batches=[_describe_batch(call, db, batch) for batch in found])
+
+    return await call.read(load)
 
 
 @answers(endpoints.GET_BATCH)
@@ -399,7 +404,7 @@ async def retry_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     They become a batch of their own, which is the reply. Their input files must still be there.
     """
     await _check_room(call.ctx)
-    batch = await operations.retry_batch(call.ctx, batch_id, call.actor)
+    batch = await operations.retry_batch(call.ctx, batch_id, call.actor, submitter=call.token)
     return await call.read(lambda db: _describe_batch(call, db, batch))
 
 
