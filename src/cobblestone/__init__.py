@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from cobblestone.sdk.app_definition import AppSpec
     from cobblestone.sdk.project import Project, connect
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 __all__ = [
     "AppSpec",
     "Batch",

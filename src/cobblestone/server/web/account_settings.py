@@ -20,6 +20,7 @@ from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import account_changes, consents
 from cobblestone.store.people import credentials as tokens
 from cobblestone.store.people.credentials import ApiToken
+from cobblestone.store.work import submitters
 
 TOKEN_DAYS = (30, 90, 365)
 MAX_TOKENS = 20
@@ -213,7 +214,7 @@ class AccountSettingsPages(Pages[ProjectSite]):
 
     @shows("/tokens.php", methods=BOTH, own=True)
     async def tokens(self, visit: ProjectVisit, user: User) -> Response:
-        """Show tokens with which programs may read the account's own data."""
+        """Show tokens with which programs may read the account's own data, and submit jobs if it may."""
         if visit.request.method != "POST":
             return await self._show_tokens(visit, user)
         form, now = await visit.form(), visit.ctx.clock()
@@ -235,12 +236,13 @@ class AccountSettingsPages(Pages[ProjectSite]):
             }
             return await self._show_tokens(visit, user, problems={"name": problem}, status=422)
         secret = tokens.new_secret()
+        submits = [Scope.READ, Scope.SUBMIT] if form.get("submit") == "1" else []
         await visit.write(
             lambda tx: tokens.create_token(
                 tx,
                 secret,
                 name=name,
-                scopes=[Scope.ACCOUNT],
+                scopes=[Scope.ACCOUNT, *submits],
                 user_id=user.id,
                 now=now,
                 expire_time=now + int(days) * DAY,
@@ -279,6 +281,7 @@ class AccountSettingsPages(Pages[ProjectSite]):
             http_status=status,
             user=user,
             tokens=await self._tokens_of(visit, user),
+            submitter=await visit.read(lambda db: submitters.submitter_of(db, user.id)),
             problems=problems or {},
             secret=secret,
             attach_line=attach_line,
