@@ -362,6 +362,11 @@ def many_unsent(db: Database, most: int) -> bool:
     return int(counted) >= most
 
 
+def count_unsent(db: Database) -> int:
+    """Return how many results are unsent."""
+    return db.number(f"SELECT COUNT(*) FROM result WHERE {steps.IS_UNSENT}")
+
+
 # -- ending -------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ import gzip
 import zipfile
 import zlib
 from collections.abc import AsyncIterator, Iterator
+from itertools import chain
 from typing import IO, BinaryIO, cast
 
 import msgspec
@@ -157,7 +158,7 @@ ZIP_PAGE = 50
 log = structlog.get_logger(__name__)
 
 
-class _Content:
+class Content:
     """The bytes of an output, decompressed, in pieces."""
 
     def __init__(self, ctx: ServerContext, output: StoredOutput) -> None:
@@ -218,6 +219,12 @@ async def get_output(call: Call, batch_id: int, job_id: int, name: str) -> Respo
     The bytes that the program wrote; unpacked, if the client compressed them.
     """
 
+    return await output_response(call.ctx, batch_id, job_id, name)
+
+
+async def output_response(ctx: ServerContext, batch_id: int, job_id: int, name: str) -> Response:
+    """Return an output as a download.  Raises NotFound."""
+
     def find(db: Database) -> StoredOutput:
         job = batches.job_of_batch(db, batch_id, job_id)
         found = {output_name(job, output): output for output in _outputs(db, job)}
@@ -231,23 +238,19 @@ async def get_output(call: Call, batch_id: int, job_id: int, name: str) -> Respo
             )
         raise NotFound(f"Job {job_id} has no output {name[:60]!r}; it has: {', '.join(found)}.")
 
-    content = _Content(call.ctx, await call.read(find))
+    content = Content(ctx, await ctx.store.aread(find))
     pieces = content.pieces()
     # The first piece is read before the status is sent, so that a missing file becomes an error and not a cut answer.
     first = await asyncio.to_thread(next, pieces, b"")
     headers = {} if content.nbytes is None else {"Content-Length": str(content.nbytes)}
     return StreamingResponse(
-        _stream(first, pieces), media_type="application/octet-stream", headers={**headers, **_NO_SNIFF}
+        streamed(chain([first], pieces)),
+        media_type="application/octet-stream",
+        headers={**headers, **_NO_SNIFF},
     )
 
 
 _NO_SNIFF = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"}
-
-
-async def _stream(first: bytes, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    while piece := await asyncio.to_thread(next, pieces, b""):
-        yield piece
 
 
 class _Pipe:
@@ -283,15 +286,20 @@ async def get_zip(call: Call, batch_id: int) -> Response:
     Of the jobs that are done now: a folder for each job, called as its submitter called it.
     """
     await call.read(lambda db: batches.batch_by_id(db, batch_id))
+    return zip_response(call.ctx, batch_id)
+
+
+def zip_response(ctx: ServerContext, batch_id: int) -> Response:
+    """Return all outputs of a batch as one zip, in constant memory."""
     return StreamingResponse(
-        _zip_stream(call.ctx, batch_id),
+        streamed(_zip_pieces(ctx, batch_id)),
         media_type="application/zip",
         headers={"Content-Disposition": f'attachment; filename="batch_{batch_id}.zip"'},
     )
 
 
-async def _zip_stream(ctx: ServerContext, batch_id: int) -> AsyncIterator[bytes]:
-    pieces = _zip_pieces(ctx, batch_id)
+async def streamed(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield pieces that are made in a thread, one after the other; empty ones are left out."""
     while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
         if piece:
             yield piece
@@ -313,7 +321,7 @@ def _zip_pieces(ctx: ServerContext, batch_id: int) -> Iterator[bytes]:
                     with archive.open(
                         f"{folder}/{output_name(job, output)}", "w", force_zip64=True
                     ) as target:
-                        yield from _copy(_Content(ctx, output), target, pipe)
+                        yield from _copy(Content(ctx, output), target, pipe)
                     yield pipe.take()
             if len(jobs) < ZIP_PAGE:
                 break
@@ -321,7 +329,7 @@ def _zip_pieces(ctx: ServerContext, batch_id: int) -> Iterator[bytes]:
     yield pipe.take()
 
 
-def _copy(content: _Content, target: IO[bytes], pipe: _Pipe) -> Iterator[bytes]:
+def _copy(content: Content, target: IO[bytes], pipe: _Pipe) -> Iterator[bytes]:
     try:
         for piece in content.pieces():
             target.write(piece)
