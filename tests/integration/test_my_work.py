@@ -25,6 +25,7 @@ from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
 from cobblestone.server.web.submitting import drafts
 from cobblestone.store.catalog import apps
 from cobblestone.store.work import submitters
+from cobblestone.wire.scheduler.report import ReportedResult
 
 COMMAND = ("python3", "period.py", "{input}", "{output}", "--band", "{arg:band}")
 Files = dict[str, bytes]
@@ -59,11 +60,11 @@ class Lab:
         self.world.write(lambda tx: submitters.allow(tx, user_id, rights, now=self.world.now))
 
     def give(
-        self, files: Files, table: bytes | None = None, app: str = "period", **typed: str
+        self, given: Files, table: bytes | None = None, app: str = "period", **typed: str
     ) -> httpx.Response:
         """Send the form of a new batch as a browser without scripts does."""
         address = f"/my_batch_new.php?app={app}"
-        parts = [("inputs", (name, content)) for name, content in files.items()]
+        parts = [("inputs", (name, content)) for name, content in given.items()]
         parts += [("table", ("jobs.csv", table))] if table is not None else []
         data = {**self.hidden(self.ada.get(address)), **typed}
         return self.world.run(self.ada.http.post(address, data=data, files=parts or [("inputs", ("", b""))]))
@@ -84,21 +85,20 @@ class Lab:
         return int(answer.headers["location"].rpartition("=")[2])
 
     def compute(self, answers: dict[str, bytes]) -> None:
-        """Let the volunteer compute what there is: jobs by their names; others fail."""
+        """Let the volunteer compute all that there is: jobs by their names; others fail."""
         self.world.settle()
         self.host.rpc(ask=1e6)
-        reports = []
-        for n, name in enumerate(sorted(self.host.held)):
-            (label,) = self.world.query(
-                "SELECT w.label FROM workunit w JOIN result r ON r.workunit_id = w.id WHERE r.name = ?", name
-            )[0]
-            reports.append(
-                self.host.finish(name, answers[label], cpu_time=7200.0)
-                if label in answers
-                else failed(name, exit_status=7, stderr=f"reading\nno light in <frame> {n}\n")
-            )
-        self.host.rpc(reports=reports)
-        self.world.settle()
+        while self.host.held:
+            self.host.rpc(ask=1e6, reports=[self.report(name, answers) for name in sorted(self.host.held)])
+            self.world.settle()
+
+    def report(self, name: str, answers: dict[str, bytes]) -> ReportedResult:
+        label = self.world.value(
+            "SELECT w.label FROM workunit w JOIN result r ON r.workunit_id = w.id WHERE r.name = ?", name
+        )
+        if label in answers:
+            return self.host.finish(name, answers[label], cpu_time=7200.0)
+        return failed(name, exit_status=7, stderr=f"reading\nno light in <frame> {label[-1]}\n")
 
     def act(self, batch: int, action: str) -> httpx.Response:
         token = self.hidden(self.ada.get(f"/my_batch.php?id={batch}"))["form_token"]
@@ -244,7 +244,7 @@ def test_failures_are_grouped_and_jobs_filtered_and_failed_ones_submitted_again(
     (row,) = html.fromstring(page.text).xpath("//table[thead//th='Last line of its output']/tbody/tr")
     cells = [" ".join(cell.text_content().split()) for cell in row.xpath("td")]
     assert cells[0] == "Error Exit status 7 (0x7)."
-    assert re.fullmatch(r"no light in <frame> \d All that it wrote reading no light in <frame> \d", cells[1])
+    assert re.fullmatch(r"no light in <frame> \d All that it wrotereading no light in <frame> \d", cells[1])
     assert cells[2:5] == [
         "period 1.00 anyplatform Linux Debian".replace("anyplatform", cells[2].split()[2]),
         "3",

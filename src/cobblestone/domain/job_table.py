@@ -96,7 +96,7 @@ def read_table(text: str, input_names: Collection[str]) -> Iterator[TableRow | T
         if inside.count('"') % 2 or "expected after" in str(error):
             why = reason("open_quote", 'A quote (") is opened here and not closed.')
         else:
-            why = reason("bad_csv", "{error}.", error=str(error))
+            why = reason("bad_csv", "The table cannot be read here: {error}.", error=str(error))
         raise TableFault(line, why, _column(lines, line, rows.line_num)) from None
 
 
