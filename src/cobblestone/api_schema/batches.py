@@ -159,9 +159,8 @@ class GivenInput(Reply, frozen=True):
     """An input of a job."""
 
     name: str  #: under which the program finds it
-    file_name: (
-        str  #: what its submitter called it: often a path; empty: its content was given, or it is an old job
-    )
+    #: what its submitter called it: often a path; empty: its content was given, or it is an old job
+    file_name: str
 
 
 class JobStatus(Reply, frozen=True):
@@ -289,9 +288,10 @@ class BrowserWork(Body, frozen=True, kw_only=True):
     """A request for jobs."""
 
     wanted: Annotated[int, msgspec.Meta(ge=0, le=MAX_THREADS)] = 0
+    #: all jobs that it has, each kept for five more minutes; others of it count as lost, and come again
     held: Annotated[list[JobName], msgspec.Meta(max_length=MAX_HELD)] = msgspec.field(
         default_factory=list[str]
-    )  #: all jobs that it has, each kept for five more minutes; others of it count as lost, and come again
+    )
     threads: Threads = 1
     memory: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 4e9  #: bytes that jobs may use together
 

@@ -166,6 +166,26 @@ def rotate(project: ProjectOption = None, out: OutputOptions = OutputOptions()) 
     )
 
 
+@key_commands.command("ownership")
+def ownership(project: ProjectOption = None, out: OutputOptions = OutputOptions()) -> None:
+    """Let volunteers prove to other sites that an account is theirs: creates the key that signs such proofs.
+
+    Volunteers find it on account_ownership.php, other sites the public key in get_project_config.php.
+    """
+    from cobblestone.cli.options import local_folder
+    from cobblestone.server.accounts.ownership import create_key as create
+    from cobblestone.server.core.project import ProjectFolder
+
+    folder = ProjectFolder(local_folder(project))
+    created = create(folder)
+    text = (
+        "Volunteers can now prove that an account is theirs"
+        if created
+        else "The project has this key already"
+    )
+    out.show({"created": created}, lines=[f"{text}: account_ownership.php"])
+
+
 token_commands = Commands(help="Tokens for programs that use the project from outside.")
 
 

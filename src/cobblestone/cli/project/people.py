@@ -175,18 +175,18 @@ def revoke_submit(user_id: UserArgument, common: Common) -> None:
 class ProfileOptions:
     """Editable fields of an account."""
 
-    name: Annotated[str | None, typer.Option(help="Name that others see.")] = None
-    country: Annotated[str | None, typer.Option(help="Country; empty: none.")] = None
-    url: Annotated[str | None, typer.Option(help="Web page; empty: none.")] = None
-    language: Annotated[
-        str | None, typer.Option(help="Language of pages and mails, such as fr; empty: the browser's.")
-    ] = None
-    show_hosts: Annotated[
-        bool | None, typer.Option("--show-hosts/--hide-hosts", help="Whether others can see the computers.")
-    ] = None
-    send_email: Annotated[
-        bool | None, typer.Option("--send-email/--no-email", help="Whether the project may send mail.")
-    ] = None
+    name: str | None = None
+    """Name that others see."""
+    country: str | None = None
+    """Country; empty: none."""
+    url: str | None = None
+    """Web page; empty: none."""
+    language: str | None = None
+    """Language of pages and mails, such as fr; empty: the browser's."""
+    show_hosts: Annotated[bool | None, typer.Option("--show-hosts/--hide-hosts")] = None
+    """Whether others can see the computers."""
+    send_email: Annotated[bool | None, typer.Option("--send-email/--no-email")] = None
+    """Whether the project may send mail."""
 
 
 @user_commands.command("edit")

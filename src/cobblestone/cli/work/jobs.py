@@ -219,13 +219,12 @@ def retire(batch_id: BatchArgument, common: Common) -> None:
 class TargetOptions:
     """Options that restrict who gets the jobs."""
 
-    for_host: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Only for this computer.")] = None
-    for_user: Annotated[
-        int | None, typer.Option(metavar="ID", min=1, help="Only for this user's computers.")
-    ] = None
-    for_team: Annotated[
-        int | None, typer.Option(metavar="ID", min=1, help="Only for computers of this team's members.")
-    ] = None
+    for_host: Annotated[int | None, typer.Option(metavar="ID", min=1)] = None
+    """Only for this computer."""
+    for_user: Annotated[int | None, typer.Option(metavar="ID", min=1)] = None
+    """Only for this user's computers."""
+    for_team: Annotated[int | None, typer.Option(metavar="ID", min=1)] = None
+    """Only for computers of this team's members."""
 
     def body(self) -> dict[str, int]:
         """Return the options as an API body."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from functools import partial
 
 from starlette.responses import Response
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.people import ConsentKind, Scope, User
+from cobblestone.server.accounts import ownership
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.http.rate_limits import TooManyAttempts
@@ -209,6 +212,34 @@ class AccountSettingsPages(Pages[ProjectSite]):
         response = visit.go(f"security.php?done={done}")
         self._site.sessions.start(response, user)
         return response
+
+    # -- proof of ownership -------------------------------------------------------------------------
+
+    @shows("/account_ownership.php", methods=BOTH, own=True)
+    async def ownership(self, visit: ProjectVisit, user: User) -> Response:
+        """Sign a text together with the account's number, for another site."""
+        if not visit.ctx.folder.ownership_private.exists():
+            raise PageError(404, _("Not found"), _("This project does not prove who owns an account."))
+        text, problem, proof = "", "", ""
+        if visit.request.method == "POST":
+            text = (await visit.form()).get("user_data", "").strip()
+            if not 0 < len(text) <= ownership.MAX_TEXT or not text.isprintable():
+                problem = _(
+                    "Enter the text as the other site shows it: one line of at most %(max)d characters."
+                )
+                problem %= {"max": ownership.MAX_TEXT}
+            else:
+                url = visit.ctx.settings.project.url
+                sign = partial(ownership.prove, visit.ctx.folder, master_url=url, user_id=user.id, text=text)
+                proof = await asyncio.to_thread(sign)
+        return visit.show(
+            "account_ownership.html",
+            http_status=422 if problem else 200,
+            typed={"user_data": text},
+            problems={"user_data": problem} if problem else {},
+            proof=proof,
+            max=ownership.MAX_TEXT,
+        )
 
     # -- tokens -------------------------------------------------------------------------------------
 

@@ -187,6 +187,7 @@ class AccountPages(Pages[ProjectSite]):
             standing=standing,
             notices=notice_page(visit.ctx.secret, user),
             cpid=cpid,
+            proves=visit.ctx.folder.ownership_private.exists(),
             page_size=page_queries.PAGE_SIZE,
             done=done_text(visit),
             **found,

@@ -48,9 +48,8 @@ class AttemptBucket:
         self._size = float(per_hour)
         self._max_keys = max_keys
         self._tell = tell
-        self._levels: OrderedDict[str, tuple[float, float]] = (
-            OrderedDict()
-        )  # what is left, and when; by digest
+        # what is left, and when; by digest
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._lock = threading.Lock()  # other processes' attempts come in a thread of their own
 
     def wait(self, key: str, *, now: float) -> float:

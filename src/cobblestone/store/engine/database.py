@@ -48,9 +48,8 @@ class RowsOf:
 
     table: str
     where: str = "id IN (??)"
-    rank: int = field(
-        default=0, compare=False
-    )  #: locks of several writes that are known ahead are taken in this order
+    #: locks of several writes that are known ahead are taken in this order
+    rank: int = field(default=0, compare=False)
 
 
 Locks = Mapping[RowsOf, Collection[object]]

@@ -69,9 +69,8 @@ class Call:
     request_key: str | None = None  #: from ``Idempotency-Key``: makes a repetition harmless
     digest: str = ""  #: of the body
     action: str = ""  #: name in the audit log; empty: not noted
-    before: list[object] = field(
-        default_factory=list[object]
-    )  #: what the handler wants noted as the state before
+    #: what the handler wants noted as the state before
+    before: list[object] = field(default_factory=list[object])
 
     @property
     def actor(self) -> Actor:
