@@ -652,7 +652,7 @@ ELSEWHERE = {
     "server.web.presentation.standing": "writes",
     "statistics.web.site": "writes",
     "sdk.api.batch": "writes",
-    "sdk.api.jobs": "the scientist's own list of arguments",
+    "server.api.submission.files": "writes",
     "credit_lab.bench.report": "writes",
     "simulator.world.host_tables": "the researcher's own files",
     "simulator.paper.figures": "writes",

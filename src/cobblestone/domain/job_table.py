@@ -6,7 +6,6 @@ Commas, semicolons or tabs stand between columns; the first line, which names th
 from __future__ import annotations
 
 import csv
-import io
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -56,9 +55,7 @@ def decode_table(content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        before = content[: error.start].decode("utf-8-sig", "replace").splitlines(keepends=True) or [""]
-        if before[-1].endswith(("\n", "\r")):
-            before.append("")
+        before = _lines(content[: error.start].decode("utf-8-sig", "replace"))
         why = reason("not_utf8", "The text is not UTF-8. In a spreadsheet, save it as “CSV UTF-8”.")
         raise TableFault(len(before), why, _column(before, len(before))) from None
 
@@ -73,8 +70,8 @@ def read_table(text: str, input_names: Collection[str]) -> Iterator[TableRow | T
         TableFault: its columns cannot be told.
     """
     csv.field_size_limit(MAX_FIELD)
-    lines = text.splitlines(keepends=True)
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(lines), strict=True)
+    lines = _lines(text)
+    rows = csv.reader(lines, delimiter=_delimiter(lines), strict=True)
     line = 1
     waiting: list[TableRow] = []  # empty rows, which may be the last ones
     try:
@@ -94,24 +91,33 @@ def read_table(text: str, input_names: Collection[str]) -> Iterator[TableRow | T
     except csv.Error as error:
         inside = "".join(lines[line - 1 : rows.line_num])
         if inside.count('"') % 2 or "expected after" in str(error):
-            why = reason("open_quote", 'A quote (") is opened here and not closed.')
+            why = reason("open_quote", 'A quote (") is opened here and not closed before the next column.')
         else:
             why = reason("bad_csv", "The table cannot be read here: {error}.", error=str(error))
         raise TableFault(line, why, _column(lines, line, rows.line_num)) from None
 
 
+def _lines(text: str) -> list[str]:
+    *whole, last = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return [*(f"{line}\n" for line in whole), last]
+
+
 def _delimiter(lines: Sequence[str]) -> str:
-    return max(",;\t", key=lines[0].count) if lines else ","
+    return max(",;\t", key=lines[0].count)
 
 
 def _column(lines: Sequence[str], first: int, last: int = 0) -> str:
     """Return the name of the column in which a record stops that goes from the first of these lines to the last, or the end.
 
-    Of one with quotes it is the column of the first quoted text that goes on in the next line, else of the last.
+    If a quote is not closed, or text follows where it is, that is its column.
     """
     delimiter = _delimiter(lines)
-    parts = "".join(lines[first - 1 : last or None]).split('"')
-    end = next((place for place in range(1, len(parts), 2) if "\n" in parts[place]), len(parts) - 1)
+    parts = "".join(lines[first - 1 : last or None]).split('"')  # the second, fourth … are quoted
+    after = {
+        place: parts[place + 1][:1] if place + 1 < len(parts) else '"' for place in range(1, len(parts), 2)
+    }
+    bad = (place for place, letter in after.items() if letter not in f"{delimiter}\n")
+    end = next(bad, len(parts) - 1)
     number = sum(part.count(delimiter) for part in parts[: end + 1 : 2])
     names = lines[0].strip().split(delimiter) if first > 1 else []
     return names[number].strip(' "') if number < len(names) else str(number + 1)

@@ -91,9 +91,8 @@ def cores_at_hand(db: Database, *, since: float) -> tuple[float, float]:
     """
     active = [host.description for host in recent_hosts(db, limit=1000) if host.rpc_time >= since]
     cores = [max(each.usable_ncpus or each.p_ncpus, 1) * availability(each) for each in active]
-    total = sum(cores)
-    speed = sum(n * cpu_speed(each) for n, each in zip(cores, active, strict=True))
-    return total, speed / total if total else 0.0
+    operations = sum(n * cpu_speed(each) for n, each in zip(cores, active, strict=True))
+    return sum(cores), operations / max(sum(cores), 1e-9)
 
 
 def speeds(db: Database) -> list[float]:

@@ -322,17 +322,13 @@ def list_jobs(
 
     Optionally only those of one state, or with ``text`` in their name.
     """
-    conditions = ["w.batch_id = ?", "w.id > ?"]
-    if status is not None:
-        conditions.append(JOB_CONDITIONS[status])
-    parameters: list[object] = [batch_id, after]
-    if text:
-        pattern = "%" + re.sub(r"([%_\\])", r"\\\1", text) + "%"
-        names = ("lower(w.label)", "w.label", "w.name")
-        conditions.append("(" + " OR ".join(f"{name} LIKE ? ESCAPE '\\'" for name in names) + ")")
-        parameters += [pattern.lower(), pattern, pattern]
+    wanted = "1 = 1" if status is None else JOB_CONDITIONS[status]
+    pattern = "%" + re.sub(r"([%_\\])", r"\\\1", text) + "%"
+    named = " OR ".join(f"{name} LIKE ? ESCAPE '\\'" for name in ("lower(w.label)", "w.label", "w.name"))
     return db.load(
-        _JOBS, f"workunit w WHERE {' AND '.join(conditions)} ORDER BY w.id LIMIT ?", (*parameters, limit)
+        _JOBS,
+        f"workunit w WHERE w.batch_id = ? AND w.id > ? AND {wanted} AND ({named}) ORDER BY w.id LIMIT ?",
+        (batch_id, after, pattern.lower(), pattern, pattern, limit),
     )
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from cobblestone.domain.values import AppId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.domain.work import Outcome, ValidateState
 from cobblestone.policy.lifecycle.deadlines import Told, Turnaround
-from cobblestone.policy.lifecycle.outlook import Cost
 from cobblestone.policy.lifecycle.states import CLIENT_ERROR, COULDNT_SEND, NO_REPLY, SUCCESS, VALIDATE_ERROR
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
@@ -195,13 +194,10 @@ def turnarounds(db: Database, app_id: AppId) -> list[Turnaround]:
     return [Turnaround(run_time=row[0], total=row[1]) for row in rows]
 
 
-def cost_lately(db: Database, app_id: AppId) -> Cost:
-    """Return what the 200 newest valid results of an app took."""
-    rows = _valid_lately(db, app_id)
-    return Cost(
-        cpu_seconds=sum(row[4] for row in rows if row[4] > 0),
-        operations=sum(row[1] for row in rows if row[4] > 0),
-    )
+def cost_lately(db: Database, app_id: AppId) -> tuple[float, float]:
+    """Return the CPU seconds of the 200 newest valid results of an app, and the operations that were estimated for them."""
+    rows = [row for row in _valid_lately(db, app_id) if row[4] > 0]
+    return sum(row[4] for row in rows), sum(row[1] for row in rows)
 
 
 def cost_of_batch(db: Database, batch_id: int) -> float | None:

@@ -1,12 +1,15 @@
-"""Files: inputs and app files, stored under the hash of their content; outputs, one by one or as a zip."""
+"""Files: inputs and app files, stored under the hash of their content; outputs, one by one, as a zip or as a table."""
 
 from __future__ import annotations
 
 import asyncio
+import csv
 import gzip
+import io
+import re
 import zipfile
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import chain
 from typing import IO, BinaryIO, cast
 
@@ -16,18 +19,19 @@ from starlette.responses import Response, StreamingResponse
 
 from cobblestone.api_schema import apps as schema
 from cobblestone.api_schema import endpoints
+from cobblestone.api_schema.batches import JobStatus
 from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
 from cobblestone.domain.texts import folder_name, same_file
 from cobblestone.domain.values import ResultId
 from cobblestone.server.api.endpoints.routing import Call, answers
-from cobblestone.server.api.submission.jobs import output_name
+from cobblestone.server.api.submission.jobs import describe_jobs, output_name
 from cobblestone.server.core.context import ServerContext, free_bytes
 from cobblestone.service.http.api import ApiProblem
-from cobblestone.store.catalog import files
+from cobblestone.store.catalog import apps, files
 from cobblestone.store.catalog.files import FileRow, StagedFile, StagingWriter, place_of
 from cobblestone.store.engine.database import Database
 from cobblestone.store.work import batches
-from cobblestone.store.work.batches import JobRow
+from cobblestone.store.work.batches import BatchRow, JobRow
 from cobblestone.store.work.uploads import StoredOutput, outputs_of_results, unpack
 
 WRITE_CHUNK = 1 << 20
@@ -206,12 +210,6 @@ class Content:
         return self._path.open("rb")
 
 
-def _outputs(db: Database, job: JobRow) -> list[StoredOutput]:
-    if job.status != "done" or job.canonical_result_id is None:
-        return []
-    return outputs_of_results(db, [job.canonical_result_id])[job.canonical_result_id]
-
-
 @answers(endpoints.GET_OUTPUT)
 async def get_output(call: Call, batch_id: int, job_id: int, name: str) -> Response:
     """Download an output.
@@ -227,7 +225,10 @@ async def output_response(ctx: ServerContext, batch_id: int, job_id: int, name: 
 
     def find(db: Database) -> StoredOutput:
         job = batches.job_of_batch(db, batch_id, job_id)
-        found = {output_name(job, output): output for output in _outputs(db, job)}
+        found = {
+            output_name(job, output): output
+            for output in _answers(db, [job]).get(job.canonical_result_id or ResultId(0), [])
+        }
         if name in found:
             return found[name]
         if job.status != "done":
@@ -341,9 +342,90 @@ def _copy(content: Content, target: IO[bytes], pipe: _Pipe) -> Iterator[bytes]:
 
 def _page(db: Database, batch_id: int, after: int) -> tuple[list[JobRow], dict[ResultId, list[StoredOutput]]]:
     jobs = batches.finished_jobs(db, batch_id, after=after, limit=ZIP_PAGE)
-    done = [
-        job.canonical_result_id
-        for job in jobs
-        if job.status == "done" and job.canonical_result_id is not None
+    return jobs, _answers(db, jobs)
+
+
+def _answers(db: Database, jobs: Sequence[JobRow]) -> dict[ResultId, list[StoredOutput]]:
+    done = [job.canonical_result_id for job in jobs if job.status == "done"]
+    return outputs_of_results(db, [id_ for id_ in done if id_ is not None])
+
+
+TABLE_COLUMNS = (
+    "job",
+    "name",
+    "status",
+    "inputs",
+    "arguments",
+    "result",
+    "host",
+    "run_time",
+    "credit",
+    "error",
+)
+MOST_SHOWN = 10_000  #: bytes of an output that stands in the table itself
+_NUMBER = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
+
+
+def table_response(ctx: ServerContext, batch: BatchRow) -> Response:
+    """Return a table of all jobs of a batch as CSV, with what their programs wrote where that is short; in constant memory."""
+    headers = {"Content-Disposition": f'attachment; filename="batch_{batch.id}.csv"'}
+    return StreamingResponse(
+        streamed(_table(ctx, batch)), media_type="text/csv; charset=utf-8", headers=headers
+    )
+
+
+def _table(ctx: ServerContext, batch: BatchRow) -> Iterator[bytes]:
+    names = [
+        spec.open_name for spec in ctx.store.read(lambda db: apps.app_by_id(db, batch.app_id)).output_specs
     ]
-    return jobs, outputs_of_results(db, done)
+    yield _line([*TABLE_COLUMNS, *(f"output:{name}" for name in names)])
+
+    def read(db: Database, after: int) -> tuple[list[JobStatus], list[list[StoredOutput]]]:
+        jobs = batches.list_jobs(db, batch.id, after=after, limit=ZIP_PAGE)
+        answers = _answers(db, jobs)
+        outputs = [answers.get(job.canonical_result_id or ResultId(0), []) for job in jobs]
+        return describe_jobs(db, batch.id, jobs, ""), outputs
+
+    after = 0
+    while (page := ctx.store.read(lambda db, after=after: read(db, after)))[0]:
+        for job, outputs in zip(*page, strict=True):
+            written = {output.index: _shown(ctx, output) for output in outputs}
+            given = [file.file_name or file.name for file in job.inputs]
+            args = [f"{name}={value}" for name, value in job.args.items()] or [job.command_line]
+            about = [
+                job.id,
+                job.name or job.workunit,
+                job.status,
+                "; ".join(given),
+                "; ".join(args),
+                job.result,
+            ]
+            about += [job.host, job.run_time, job.credit, job.error]
+            yield _line([*about, *(written.get(place, "") for place in range(len(names)))])
+            after = job.id
+
+
+def _shown(ctx: ServerContext, output: StoredOutput) -> str:
+    """Return the text of a short output, else its size."""
+    text = b""
+    try:
+        for piece in Content(ctx, output).pieces() if output.nbytes <= MOST_SHOWN else ():
+            text += piece
+            if len(text) > MOST_SHOWN:
+                break
+        if 0 < len(text) <= MOST_SHOWN and b"\0" not in text:
+            return text.decode().removesuffix("\n")
+    except (CobblestoneError, UnicodeDecodeError):
+        pass  # it is not there any more, or no text
+    return f"({output.nbytes} bytes)"
+
+
+def _line(cells: Sequence[object]) -> bytes:
+    """Return a row; a text that a spreadsheet would take for a formula gets an apostrophe."""
+    texts = ["" if cell is None else str(cell) for cell in cells]
+    safe = [
+        f"'{text}" if text.startswith(tuple("=+-@\t\r")) and not _NUMBER.fullmatch(text) else text
+        for text in texts
+    ]
+    csv.writer(buffer := io.StringIO()).writerow(safe)
+    return buffer.getvalue().encode("utf-8", "backslashreplace")

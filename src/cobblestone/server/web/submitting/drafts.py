@@ -28,12 +28,16 @@ _MAX_NAME = 200
 
 
 class GivenFile(Body, frozen=True):
-    """A file that is stored on the server."""
+    """A file that is stored on the server; ``name``: as its owner calls it, often with folders."""
 
-    name: Annotated[
-        str, msgspec.Meta(min_length=1, max_length=1000)
-    ]  #: as its owner calls it, often with folders
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
     sha256: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+
+
+class GivenFiles(Body, frozen=True):
+    """What the script of the page has sent before the form."""
+
+    files: list[GivenFile] = msgspec.field(default_factory=list[GivenFile])
 
 
 class Draft(Body, frozen=True, kw_only=True):
@@ -119,6 +123,11 @@ def _files_by_name(files: Sequence[GivenFile]) -> dict[str, GivenFile]:
     return found
 
 
+def printable(text: str) -> str:
+    """Return a text without what a line may not hold."""
+    return "".join(filter(str.isprintable, text))
+
+
 def _base(name: str) -> str:
     return re.split(r"[/\\]", name)[-1]
 
@@ -126,12 +135,11 @@ def _base(name: str) -> str:
 def _stem(name: str) -> str:
     """Return a name for a job of a file: without folders and suffix, and without what a name may not have."""
     base = _base(name)
-    return "".join(letter for letter in base.rpartition(".")[0] or base if letter.isprintable())[:_MAX_NAME]
+    return printable(base.rpartition(".")[0] or base)[:_MAX_NAME]
 
 
 def _given(file: GivenFile, name: str = "") -> InputBody:
-    shown = "".join(letter for letter in file.name if letter.isprintable())
-    return InputBody(file=input_name(file.sha256), name=name, file_name=shown[-_MAX_NAME:])
+    return InputBody(file=input_name(file.sha256), name=name, file_name=printable(file.name)[-_MAX_NAME:])
 
 
 def _job_each(form: JobForm, files: Mapping[str, GivenFile], args: Mapping[str, str]) -> list[JobBody]:

@@ -10,7 +10,6 @@ import asyncio
 import secrets
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -24,24 +23,21 @@ from cobblestone.api_schema.values import Reply
 from cobblestone.domain.apps import App
 from cobblestone.domain.job_form import JobForm
 from cobblestone.launcher import filled_command
-from cobblestone.policy.lifecycle.outlook import expected_end
 from cobblestone.server.api.endpoints.routing import LARGE_BODY
 from cobblestone.server.api.submission import batches as api
 from cobblestone.server.api.submission import files as api_files
 from cobblestone.server.api.submission.apps import app_named
 from cobblestone.server.web.presentation.site import ProjectVisit
-from cobblestone.server.web.submitting.access import REFUSALS, ForSubmitters, call_of
-from cobblestone.server.web.submitting.batches import may_use, outlook
-from cobblestone.server.web.submitting.drafts import (
-    MAX_JOBS,
-    MAX_TABLE_BYTES,
-    BadDraft,
-    Draft,
-    Fault,
-    GivenFile,
-    arguments_of,
-    draft_of,
-)
+from cobblestone.server.web.submitting import drafts
+from cobblestone.server.web.submitting.batches import (
+    REFUSALS,
+    ForSubmitters,
+    call_of,
+    job_seconds,
+    may_use,
+    supply,
+)  # fmt: skip
+from cobblestone.server.web.submitting.drafts import BadDraft, Draft, Fault, GivenFile, arguments_of
 from cobblestone.service.http import api as http
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.pages import POST, shows
@@ -91,7 +87,7 @@ class NewBatchPages(ForSubmitters):
             native=not form.command,
             typed=typed,
             faults=faults,
-            most=MAX_JOBS,
+            most=drafts.MAX_JOBS,
             plain_bytes=MAX_PLAIN_BYTES,
             file_bytes=visit.ctx.settings.server.max_upload_bytes,
         )
@@ -105,27 +101,20 @@ class NewBatchPages(ForSubmitters):
         sent: Mapping[str, Sequence[UploadFile]],
     ) -> Draft:
         """Return the batch that was given; files in the form itself are stored.  Raises BadDraft, ApiProblem."""
-        given: list[GivenFile] = []
-        if text := typed.get("files", ""):
-            try:
-                given = msgspec.json.decode(text, type=list[GivenFile])
-            except msgspec.MsgspecError as error:
-                raise BadDraft(
-                    [Fault(_("The list of files is not readable: %(why)s") % {"why": error})]
-                ) from error
+        given = http.read_json(typed.get("files", "").encode(), drafts.GivenFiles).files
         for file in sent.get("inputs", ()):
             staged = await api_files.receive(visit.ctx, _pieces(file))
             await api_files.keep(visit.ctx, staged, files.input_name(staged.sha256), now=visit.ctx.clock())
             given.append(GivenFile(name=(file.filename or "")[:1000], sha256=staged.sha256))
         table: bytes | None = None
         if "table" in sent:
-            table = await sent["table"][0].read(MAX_TABLE_BYTES + 1)
-            if len(table) > MAX_TABLE_BYTES:
-                most = MAX_TABLE_BYTES // 1_000_000
+            table = await sent["table"][0].read(drafts.MAX_TABLE_BYTES + 1)
+            if len(table) > drafts.MAX_TABLE_BYTES:
+                most = drafts.MAX_TABLE_BYTES // 1_000_000
                 raise BadDraft([Fault(_("The table is larger than %(most)d MB.") % {"most": most}, 1)])
         args = {name: typed[f"arg_{name}"] for name in arguments_of(form) if typed.get(f"arg_{name}")}
-        name = typed.get("name", "").strip()[:200]
-        return await asyncio.to_thread(draft_of, app, form, given, table, args, name=name)
+        name = drafts.printable(typed.get("name", "")).strip()[:200]
+        return await asyncio.to_thread(drafts.draft_of, app, form, given, table, args, name=name)
 
     async def _preview(
         self, visit: ProjectVisit, token: ApiToken, app: App, form: JobForm, draft: Draft
@@ -154,7 +143,7 @@ class NewBatchPages(ForSubmitters):
             raw = typed.get("draft", "").encode()
             draft = http.read_json(raw, Draft)
             key = sha256(f"page {token.id} {typed.get('key', '')}".encode()).hexdigest()
-        call = replace(call_of(visit, token, request_key=key), digest=sha256(raw).hexdigest())
+        call = call_of(visit, token, request_key=key, digest=sha256(raw).hexdigest())
         status = await api.create_batch.handler(
             call, NewBatch(app=draft.app, name=draft.name, jobs=draft.jobs)
         )
@@ -210,21 +199,15 @@ def _plan(
     """Return the first job as it would run, and what all jobs will cost."""
     body = NewBatch(app=draft.app, name=draft.name, jobs=draft.jobs)
     jobs = api.planned_jobs(db, app, token, body, priority=0)
-    given = outlook(db, now=now)
-    seconds = given.job_seconds(
-        db, app, sum(job.limits.rsc_fpops_est * job.rules.target_nresults for job in jobs)
-    )
-    end = expected_end(
-        now=now, n_left=len(jobs), job_seconds=seconds / len(jobs), cores=given.cores, n_ahead=given.n_unsent
-    )
-    first = jobs[0]
+    given, first = supply(db, now=now), jobs[0]
+    operations = sum(job.limits.rsc_fpops_est * job.rules.target_nresults for job in jobs)
+    seconds = job_seconds(db, app, given, operations)
     return {
         "first": first,
         "command": _command(db, app, form, first),
-        "sizes": {file.name: file.nbytes for file in first.input_files},
-        "copies": first.rules.target_nresults,
+        "sizes": files.files_by_name(db, [file.name for file in first.input_files]),
         "hours": seconds / 3600,
-        "end": end,
+        "end": given.end_of(len(jobs), seconds / len(jobs)),
     }
 
 

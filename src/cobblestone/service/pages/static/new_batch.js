@@ -130,7 +130,7 @@ async function submit(event) {
   button.disabled = true;
   if (!(await working)) working = upload(++round);
   if (await working) {
-    form.elements.files.value = files.length ? JSON.stringify(files.map(({ name, sha256 }) => ({ name, sha256 }))) : "";
+    form.elements.files.value = JSON.stringify({ files: files.map(({ name, sha256 }) => ({ name, sha256 })) });
     form.submit();
   }
   button.disabled = false;
