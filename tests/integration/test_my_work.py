@@ -89,6 +89,7 @@ class Lab:
         self.world.settle()
         self.host.rpc(ask=1e6)
         while self.host.held:
+            self.world.now += 7200
             self.host.rpc(ask=1e6, reports=[self.report(name, answers) for name in sorted(self.host.held)])
             self.world.settle()
 

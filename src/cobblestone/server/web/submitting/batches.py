@@ -66,9 +66,20 @@ class ForSubmitters(Pages[ProjectSite]):
         return self._site.page(guarded)
 
 
-def call_of(visit: ProjectVisit, token: ApiToken, **more: str) -> Call:
+def call_of(
+    visit: ProjectVisit, token: ApiToken, *, request_key: str | None = None, digest: str = ""
+) -> Call:
     """Return a request to the API in the name of the account."""
-    return Call(ctx=visit.ctx, request=visit.request, body=None, token=token, now=visit.ctx.clock(), **more)
+    now = visit.ctx.clock()
+    return Call(
+        ctx=visit.ctx,
+        request=visit.request,
+        body=None,
+        token=token,
+        now=now,
+        request_key=request_key,
+        digest=digest,
+    )
 
 
 def supply(db: Database, *, now: float) -> Supply:

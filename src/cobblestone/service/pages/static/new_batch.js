@@ -47,8 +47,9 @@ async function ask(address, options, own) {
   while (own === round) {
     try {
       const answer = await fetch(address, { ...options, headers: { "X-Form-Token": form.dataset.token } });
-      if (answer.ok && answer.headers.get("content-type").includes("json")) return await answer.json();
-      if (answer.status < 500 && answer.status !== 429) {
+      if (answer.redirected) location.reload(); // to the log-in form, and back here
+      else if (answer.ok && answer.headers.get("content-type").includes("json")) return await answer.json();
+      else if (answer.status < 500 && answer.status !== 429) {
         const problem = await answer.json().catch(() => ({ error: { message: answer.status } }));
         throw Object.assign(new Error(problem.error?.message ?? answer.status), { refused: true });
       }
