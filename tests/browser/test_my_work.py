@@ -29,6 +29,12 @@ from cobblestone.server.app import create_app
 NAMES = ("low", "middle", "high")
 TABLE = b"input,band,name\nlow.dat,1 to 2,first\nhigh.dat,2 to 3,second\nhigh.dat,,third\n"
 
+DROPPED = """() => {
+    const given = new DataTransfer();
+    given.items.add(new File(["high"], "high.dat"));
+    return given;
+}"""
+
 
 @dataclass(frozen=True, slots=True)
 class Served:
@@ -93,7 +99,9 @@ def answers(page: Page) -> dict[str, bytes]:
 def test_files_are_submitted_computed_and_come_back_as_a_zip(served: Served) -> None:
     page = served.open()
     new_batch(page)
-    page.locator("[name=inputs]").set_input_files(data())
+    page.locator("[name=inputs]").set_input_files(data(NAMES[:2]))
+    page.get_by_text("2 files are on the server.").wait_for()
+    page.locator("#new-batch").dispatch_event("drop", {"dataTransfer": page.evaluate_handle(DROPPED)})
     page.get_by_text("3 files are on the server.").wait_for()
     page.get_by_label("Name of the batch").fill("three bands")
     page.get_by_label("Argument band").fill("4.5 to 5.5")

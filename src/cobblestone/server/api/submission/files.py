@@ -368,7 +368,7 @@ _NUMBER = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
 
 def table_response(ctx: ServerContext, batch: BatchRow) -> Response:
     """Return a table of all jobs of a batch as CSV, with what their programs wrote where that is short; in constant memory."""
-    headers = {"Content-Disposition": f'attachment; filename="batch_{batch.id}.csv"'}
+    headers = {**_NO_SNIFF, "Content-Disposition": f'attachment; filename="batch_{batch.id}.csv"'}
     return StreamingResponse(
         streamed(_table(ctx, batch)), media_type="text/csv; charset=utf-8", headers=headers
     )

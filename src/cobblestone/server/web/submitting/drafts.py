@@ -12,7 +12,6 @@ import msgspec
 from cobblestone.api_schema.apps import AppName
 from cobblestone.api_schema.batches import InputBody, JobBody
 from cobblestone.api_schema.values import Body, Line, find_fault
-from cobblestone.domain.apps import App
 from cobblestone.domain.errors import JobError
 from cobblestone.domain.job_form import JobForm, find_placeholders
 from cobblestone.domain.job_table import OWN_COLUMNS, TableFault, TableRow, decode_table, read_table
@@ -65,15 +64,9 @@ class BadDraft(JobError):
         self.faults = list(faults)
 
 
-def draft_of(
-    app: App,
-    form: JobForm,
-    files: Sequence[GivenFile],
-    table: bytes | None,
-    args: Mapping[str, str],
-    *,
-    name: str,
-) -> Draft:
+def jobs_of(
+    form: JobForm, files: Sequence[GivenFile], table: bytes | None, args: Mapping[str, str]
+) -> list[JobBody]:
     """Return the jobs of files and a table; ``args`` are for all jobs, where the table has no column for them.
 
     Raises:
@@ -81,7 +74,7 @@ def draft_of(
     """
     by_name = _files_by_name(files)
     if table is None:
-        return Draft(app=app.name, name=name, jobs=_job_each(form, by_name, args))
+        return _job_each(form, by_name, args)
     jobs: list[JobBody] = []
     faults: list[Fault] = []
     names: set[str] = set()
@@ -107,7 +100,7 @@ def draft_of(
         faults = [Fault(_("The table has no rows below the names of its columns."), 1)]
     if faults:
         raise BadDraft(faults)
-    return Draft(app=app.name, name=name, jobs=jobs)
+    return jobs
 
 
 def _said(fault: TableFault) -> Fault:

@@ -46,7 +46,6 @@ from cobblestone.store.catalog import apps, files
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people.credentials import ApiToken
 from cobblestone.store.work import submitters
-from cobblestone.store.work.batches import NewJob
 
 MAX_PLAIN_BYTES = 200_000_000
 """What a form without the script may carry; it lies in the system's temporary folder meanwhile."""
@@ -114,7 +113,8 @@ class NewBatchPages(ForSubmitters):
                 raise BadDraft([Fault(_("The table is larger than %(most)d MB.") % {"most": most}, 1)])
         args = {name: typed[f"arg_{name}"] for name in arguments_of(form) if typed.get(f"arg_{name}")}
         name = drafts.printable(typed.get("name", "")).strip()[:200]
-        return await asyncio.to_thread(drafts.draft_of, app, form, given, table, args, name=name)
+        jobs = await asyncio.to_thread(drafts.jobs_of, form, given, table, args)
+        return Draft(app=app.name, name=name, jobs=jobs)
 
     async def _preview(
         self, visit: ProjectVisit, token: ApiToken, app: App, form: JobForm, draft: Draft
@@ -136,17 +136,14 @@ class NewBatchPages(ForSubmitters):
     @shows("/my_batch_submit.php", methods=POST)
     async def submit(self, visit: ProjectVisit, token: ApiToken) -> Response:
         """Submit the batch that was shown; a repetition leads to the same batch."""
-        async with visit.form_with_files(max_bytes=LARGE_BODY, max_files=0, max_field_bytes=LARGE_BODY) as (
-            typed,
-            _sent,
-        ):
+        form = visit.form_with_files(max_bytes=LARGE_BODY, max_files=0, max_field_bytes=LARGE_BODY)
+        async with form as (typed, _files):
             raw = typed.get("draft", "").encode()
             draft = http.read_json(raw, Draft)
             key = sha256(f"page {token.id} {typed.get('key', '')}".encode()).hexdigest()
         call = call_of(visit, token, request_key=key, digest=sha256(raw).hexdigest())
-        status = await api.create_batch.handler(
-            call, NewBatch(app=draft.app, name=draft.name, jobs=draft.jobs)
-        )
+        body = NewBatch(app=draft.app, name=draft.name, jobs=draft.jobs)
+        status = await api.create_batch.handler(call, body)
         return visit.go(f"my_batch.php?id={getattr(status, 'id', 0)}")
 
     # -- for the script -----------------------------------------------------------------------------
@@ -204,18 +201,10 @@ def _plan(
     seconds = job_seconds(db, app, given, operations)
     return {
         "first": first,
-        "command": _command(db, app, form, first),
+        "command": shlex.join(filled_command(form.command, first.command_line))
+        if form.command
+        else f"{app.name} {first.command_line}",
         "sizes": files.files_by_name(db, [file.name for file in first.input_files]),
         "hours": seconds / 3600,
         "end": given.end_of(len(jobs), seconds / len(jobs)),
     }
-
-
-def _command(db: Database, app: App, form: JobForm, job: NewJob) -> str:
-    if form.command:
-        return shlex.join(filled_command(form.command, job.command_line))
-    versions = apps.list_versions(db, app.id)
-    program = next(
-        (file.open_name or file.name for each in versions for file in each.files if file.main_program), ""
-    )
-    return f"{program} {job.command_line}".strip()

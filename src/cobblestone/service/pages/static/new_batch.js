@@ -3,7 +3,7 @@
 "use strict";
 
 const form = document.getElementById("new-batch") ?? document.getElementById("submit-batch");
-const picker = form.elements.inputs, zone = form.querySelector(".drop");
+const picker = form.elements.inputs;
 const part = (name) => form.querySelector(`[data-part="${name}"]`);
 const MOST = Number(form.dataset.most), AT_A_TIME = 3, ASK_AT_ONCE = 1000, PAUSE_MS = 2000;
 const pause = () => new Promise((done) => setTimeout(done, PAUSE_MS));
@@ -142,11 +142,12 @@ if (form.id === "submit-batch") {
 } else if (crypto.subtle) { // it is missing on plain HTTP, where the form works as it does without scripts
   part("drop").hidden = false;
   picker.addEventListener("change", () => choose(picker.files));
-  zone.addEventListener("dragover", (event) => event.preventDefault());
-  zone.addEventListener("drop", (event) => {
-    event.preventDefault();
-    choose(event.dataTransfer.files);
-  });
+  for (const name of ["dragover", "drop"])
+    form.addEventListener(name, (event) => {
+      if (event.target === form.elements.table) return; // takes its file by itself
+      event.preventDefault();
+      if (name === "drop") choose(event.dataTransfer.files);
+    });
   part("forget").addEventListener("click", () => {
     forget();
     take([]);
