@@ -23,6 +23,7 @@ DAEMONS = {
     "purger": N_("Moves old jobs into the archive"),
     "statistics": N_("Keeps averages up to date"),
     "mailer": N_("Sends mails"),
+    "webhooks": N_("Tells other programs of finished jobs"),
     "accounts": N_("Deletes accounts on request of their owners"),
     "top_lists": N_("Adds up credit by app"),
     "history": N_("Keeps credit and work by day"),
