@@ -9,6 +9,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -159,7 +160,7 @@ def test_a_script_sends_only_files_that_the_project_lacks(lab: Lab):
     content = b"light"
     sha256 = hashlib.sha256(content).hexdigest()
 
-    def call(method: str, address: str, **options: object) -> httpx.Response:
+    def call(method: str, address: str, **options: Any) -> httpx.Response:
         return lab.world.run(lab.ada.http.request(method, address, headers=header, **options))
 
     wanted = {"names": [f"jf_{sha256}"]}
