@@ -20,6 +20,7 @@ from cobblestone.domain.people import SubmitRights
 from cobblestone.domain.values import AppVersionId, BatchId, HostId, UserId, WorkunitId
 from cobblestone.domain.work import TaskState
 from cobblestone.policy.dispatch.rollout import RolloutPlan
+from cobblestone.policy.lifecycle.failures import FailureGroup
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.core.context import free_bytes
 from cobblestone.server.core.plan_classes import load_plan_classes
@@ -110,6 +111,11 @@ def version_label(db: Database, version_id: int) -> str:
         return f"version {version_id}"
     app = apps.app_by_id(db, version.app_id)
     return f"{app.name} {version.version_num / 100:.2f} {version.platform} {version.plan_class}".strip()
+
+
+def version_labels(db: Database, groups: Sequence[FailureGroup]) -> dict[int, str]:
+    """Return the app versions of failures by id."""
+    return {0: "", **{id_: version_label(db, id_) for id_ in {group.version_id for group in groups} if id_}}
 
 
 SAMPLES_SECONDS = 86400.0
@@ -274,9 +280,11 @@ class ProjectOperatorPages(ForOperators):
         def read(db: Database) -> dict[str, Any]:
             if apps.version_by_id(db, AppVersionId(number)) is None:
                 raise PageError(404, _("Not found"), _("There is no such version."))
+            failures = figures.version_failures(db, AppVersionId(number))
             return {
                 "label": version_label(db, number),
-                "failures": figures.version_failures(db, AppVersionId(number)),
+                "failures": failures,
+                "versions": version_labels(db, failures.groups),
                 "n_looked_at": figures.RATE_WINDOW,
             }
 
@@ -329,12 +337,14 @@ def _address(kind: str, number: int) -> str:
 
 def _batch(db: Database, number: int) -> dict[str, Any]:
     found = batches.batch_by_id(db, number)
+    failures = figures.batch_failures(db, found.id)
     return {
         "batch": found,
         "app": apps.app_by_id(db, found.app_id),
         "closing": interventions.count_cancelled_open(db, number),
         "errors": figures.job_errors(db, found.id),
-        "failures": figures.batch_failures(db, found.id),
+        "failures": failures,
+        "versions": version_labels(db, failures.groups),
         "jobs": batches.list_jobs(db, BatchId(number), limit=100),
         "running": batches.count_running(db, number),
     }
