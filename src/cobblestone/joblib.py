@@ -9,8 +9,10 @@
 
 from __future__ import annotations
 
-from cobblestone.sdk.frameworks.joblib_backend import create_app, register
+from joblib import register_parallel_backend  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+
+from cobblestone.sdk.frameworks.joblib_backend import CobblestoneBackend, create_app
 
 __all__ = ["create_app"]
 
-register()
+register_parallel_backend("cobblestone", CobblestoneBackend)

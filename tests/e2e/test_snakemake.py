@@ -13,6 +13,8 @@ from pathlib import Path
 
 from tests.e2e.conftest import LiveProject
 
+from cobblestone.api_schema.apps import AppChanges, RulesBody
+
 SNAKEFILE = """
 STATIONS = ["north", "south"]
 
@@ -104,7 +106,7 @@ def test_a_workflow_that_was_killed_goes_on_with_its_jobs_and_a_rule_that_fails_
 ) -> None:
     project = live()
     make_app(project)
-    project.cli("app", "update", "rules", "--max-errors", "0", "--project", str(project.folder))
+    project.project.change_app("rules", AppChanges(rules=RulesBody(max_error_results=0)))
     flow = Workflow(project, "weather", SNAKEFILE)
     for name in ("data", "scripts"):
         (flow.folder / name).mkdir()

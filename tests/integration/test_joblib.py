@@ -240,8 +240,3 @@ def test_an_app_is_made_with_a_python_of_this_version_and_its_cloudpickle(
     assert seen["python"] == joblib_backend.PYTHON
     assert seen["lines"][0] == f"-r {tmp_path / 'packages.txt'}"
     assert seen["lines"][1].startswith("cloudpickle==")
-
-
-def test_no_jobs_at_a_time_are_an_error(project: Project) -> None:
-    with on_volunteers(project), pytest.raises(ValueError, match="no meaning"):
-        Parallel(n_jobs=0)(calls(abs, 1))

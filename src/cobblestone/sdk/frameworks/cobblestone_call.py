@@ -8,6 +8,7 @@ other.  A list has the results in order; a dict says what a function raised.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import math
 import os
@@ -15,13 +16,12 @@ import pickle
 import re
 import sys
 import traceback
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any, cast
 
 KINDS = "None, bool, int, float, complex, str, bytes, list, tuple, dict, and NumPy's scalars and arrays of numbers, text, times"
 MAX_KEYS = 1000  #: of a dict that are no text: others' numbers may be chosen so that each look-up takes long
-_DTYPE = re.compile(r"[<>|][biufcSUmM]\d{1,9}(\[\d{0,9}[A-Za-zμ]{1,2}\])?")
+_DTYPE = re.compile(r"[<>|][biufcSUmM][1-9]\d{0,8}(\[\d{0,9}[A-Za-zμ]{1,2}\])?")
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -81,67 +81,61 @@ def decode(data: bytes) -> Any:
         AnswerError: it is none.
     """
     text, _, rest = data.partition(b"\n")
-    reader = _Reader(rest)
+    parts = io.BytesIO(rest)
     try:
-        value = reader.read(json.loads(text))
+        value = _meant(json.loads(text), parts)
     except (ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
         raise AnswerError(f"It is no answer of cobblestone_call.py: {error}.") from error
-    if reader.place != len(rest):
+    if parts.read(1):
         raise AnswerError("It has more bytes than its description says.")
     return value
 
 
-class _Reader:
-    """Turns JSON's values into those that they stand for."""
+def _meant(tree: Any, parts: io.BytesIO) -> Any:
+    """Return what a value of JSON stands for; the inverse of `_described`."""
+    if type(tree) is list:
+        return [_meant(each, parts) for each in cast("list[Any]", tree)]
+    if type(tree) is not dict:
+        return tree
+    ((kind, inside),) = cast("dict[str, Any]", tree).items()
+    if kind == "tuple":
+        return tuple(_meant(inside, parts))
+    if kind == "dict":
+        pairs: list[list[Any]] = _meant(inside, parts)
+        _check_keys([key for key, _ in pairs])
+        return {key: each for key, each in pairs}  # noqa: C416  # dict() would take longer items
+    if kind == "complex":
+        real, imaginary = inside
+        return complex(real, imaginary)
+    if kind == "bytes":
+        return _taken(inside, parts)
+    if kind == "numpy":
+        return _array(*inside, parts)
+    raise ValueError(f"unknown kind {kind!r:.40}")
 
-    def __init__(self, rest: bytes) -> None:
-        self._rest = rest
-        self.place = 0
 
-    def read(self, tree: Any) -> Any:
-        if type(tree) is list:
-            return [self.read(each) for each in cast("list[Any]", tree)]
-        if type(tree) is not dict:
-            return tree
-        ((kind, inside),) = cast("dict[str, Any]", tree).items()
-        if kind == "tuple":
-            return tuple(self.read(inside))
-        if kind == "dict":
-            pairs: list[list[Any]] = self.read(inside)
-            _check_keys([key for key, _ in pairs])
-            return {key: each for key, each in pairs}  # noqa: C416  # dict() would take longer items
-        if kind == "complex":
-            real, imaginary = inside
-            return complex(real, imaginary)
-        if kind == "bytes":
-            return self._take(inside)
-        if kind == "numpy":
-            return self._array(*inside)
-        raise ValueError(f"unknown kind {kind!r:.40}")
+def _taken(nbytes: int, parts: io.BytesIO) -> bytes:
+    data = parts.read(max(nbytes, 0))
+    if len(data) != nbytes:
+        raise ValueError("bytes are missing")
+    return data
 
-    def _take(self, nbytes: int) -> bytes:
-        if not 0 <= nbytes <= len(self._rest) - self.place:
-            raise ValueError("bytes are missing")
-        self.place += nbytes
-        return self._rest[self.place - nbytes : self.place]
 
-    def _array(self, dtype: str, shape: list[int] | None) -> Any:
-        try:
-            import numpy
-        except ImportError as error:
-            raise AnswerError("It has an array, and NumPy is not installed here.") from error
-        if not _DTYPE.fullmatch(dtype) or any(type(n) is not int or n < 0 for n in shape or ()):
-            raise ValueError("no array of numbers, texts or times")
-        kind = numpy.dtype(dtype)
-        if kind.itemsize == 0:
-            raise ValueError("an array of nothing")
-        data = self._take(kind.itemsize * math.prod(shape or ()))
-        # NumPy does not look whether the bytes are characters, or truth values.
-        unit, largest = {"U": ("u4", 0x10FFFF), "b": ("u1", 1)}.get(kind.kind, ("u1", 255))
-        raw = numpy.frombuffer(data, unit) if data else numpy.zeros(1, unit)
-        if raw.astype(kind.byteorder.replace("|", "=") + unit).max() > largest:
-            raise ValueError("an array of values that there are not")
-        return numpy.ndarray(shape or (), kind, data).copy()[... if shape is not None else ()]
+def _array(dtype: str, shape: list[int] | None, parts: io.BytesIO) -> Any:
+    try:
+        import numpy
+    except ImportError as error:
+        raise AnswerError("It has an array, and NumPy is not installed here.") from error
+    if not _DTYPE.fullmatch(dtype) or any(type(n) is not int or n < 0 for n in shape or ()):
+        raise ValueError("no array of numbers, texts or times")
+    kind = numpy.dtype(dtype)
+    data = _taken(kind.itemsize * math.prod(shape or ()), parts)
+    # NumPy does not look whether the bytes are characters, or truth values.
+    unit, largest = {"U": ("u4", 0x10FFFF), "b": ("u1", 1)}.get(kind.kind, ("u1", 255))
+    raw = numpy.frombuffer(data or bytes(4), kind.byteorder.replace("|", "=") + unit)
+    if raw.max() > largest:
+        raise ValueError("an array of values that there are not")
+    return numpy.ndarray(shape or (), kind, data).copy()[... if shape is not None else ()]
 
 
 def main(words: list[str]) -> None:
@@ -154,29 +148,20 @@ def main(words: list[str]) -> None:
     here = "{}.{}".format(*sys.version_info)
     if here != python:
         sys.exit(f"These functions are for Python {python}; here is {here}.")
+    with contextlib.suppress(ImportError):
+        from joblib import parallel_config  # pyright: ignore[reportMissingTypeStubs]
+
+        parallel_config("sequential")  # for parallel calls inside of this one, until this process ends
     try:
         loaded = [bytearray(Path(name).read_bytes()) for name in buffers]
         tasks = pickle.loads(Path(calls).read_bytes(), buffers=loaded)  # noqa: S301  # the scientist's
-        with _one_after_the_other():
-            answer = encode([function(*args, **named) for function, args, named in tasks])
+        answer = encode([function(*args, **named) for function, args, named in tasks])
     except (MemoryError, OSError):
         raise
     except Exception as error:  # noqa: BLE001  # the function's own
         text = f"{type(error).__name__}: {error}"
         answer = encode({"error": text, "traceback": traceback.format_exc()})
     Path(output).write_bytes(answer)
-
-
-@contextlib.contextmanager
-def _one_after_the_other() -> Generator[None]:
-    """Let joblib use one process inside of a job, whatever number of jobs a function asks for."""
-    try:
-        from joblib import parallel_config  # pyright: ignore[reportMissingTypeStubs]
-    except ImportError:
-        yield
-    else:
-        with parallel_config("sequential"):
-            yield
 
 
 if __name__ == "__main__":

@@ -10,17 +10,17 @@ never unpickled: see `cobblestone_call`.
 from __future__ import annotations
 
 import hashlib
-import logging
 import pickle
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import cloudpickle
-from joblib.parallel import AutoBatchingMixin, ParallelBackendBase, register_parallel_backend
+from joblib.parallel import AutoBatchingMixin, ParallelBackendBase
 
 from cobblestone.api_schema.apps import App
 from cobblestone.domain.errors import CobblestoneError, JobError
@@ -39,8 +39,6 @@ COMMAND = ["python3", RUNNER.name, PYTHON, "{output}", "{inputs}"]
 JOBS_AT_A_TIME = 100
 OWN_FILE_BYTES = 100_000  #: arrays of this size are files of their own
 MAX_FILES = 50
-
-log = logging.getLogger(__name__)
 
 
 def create_app(
@@ -102,9 +100,7 @@ class CobblestoneBackend(AutoBatchingMixin, ParallelBackendBase):
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
         """Return how many jobs are in the project at a time."""
-        if n_jobs == 0:
-            raise ValueError("n_jobs == 0 in Parallel has no meaning")
-        return JOBS_AT_A_TIME if n_jobs is None or n_jobs < 0 else n_jobs
+        return n_jobs if n_jobs and n_jobs > 0 else JOBS_AT_A_TIME
 
     def configure(self, n_jobs: int = 1, parallel: Any = None, **more: Any) -> int:
         """Connect to the project, and look whether the app can run functions of this Python.
@@ -220,13 +216,6 @@ class CobblestoneBackend(AutoBatchingMixin, ParallelBackendBase):
         pool, self._pool = self._pool, None
         if pool is None:
             return
-        try:
+        with suppress(CobblestoneError):  # what the calls returned or raised counts more
             pool.shutdown(cancel_futures=cancel)
             pool.batch.retire()
-        except CobblestoneError as error:  # what the calls returned or raised counts more
-            log.warning("Batch %s could not be ended: %s", pool.batch.id, error)
-
-
-def register() -> None:
-    """Make the backend known to joblib as ``cobblestone``."""
-    register_parallel_backend("cobblestone", CobblestoneBackend)
