@@ -63,8 +63,6 @@ def test_the_app_of_the_page_runs_rules(project: Project, program: str) -> None:
 
 def test_an_executor_goes_on_with_a_batch_that_a_process_left_open(project: Project, world: World) -> None:
     left = project.executor("period", name="mine")
-    with project.executor("period") as other:
-        other.shutdown(cancel_futures=False)
     futures = [left.submit(Job(inputs=[str(n).encode()], name=f"job {n}")) for n in range(2)]
     while left.batch.status().njobs < 2:
         pass
