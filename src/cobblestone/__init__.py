@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cobblestone.api_schema.batches import BatchStatus
     from cobblestone.domain.errors import CobblestoneError, ConfigError, JobError
+    from cobblestone.sdk.api.asynchronous import connect_async
     from cobblestone.sdk.api.batch import Batch, JobResult
     from cobblestone.sdk.api.connection import (
         BusyError,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from cobblestone.sdk.app_definition import AppSpec
     from cobblestone.sdk.project import Project, connect
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 __all__ = [
     "AppSpec",
     "Batch",
@@ -53,6 +54,7 @@ __all__ = [
     "Unreachable",
     "__version__",
     "connect",
+    "connect_async",
 ]
 
 
@@ -68,6 +70,7 @@ _HOMES = {
     "JobResult": "sdk.api.batch",
     "Project": "sdk.project",
     "connect": "sdk.project",
+    "connect_async": "sdk.api.asynchronous",
 }
 """The modules of our names; the others are errors of ``sdk.api.connection``."""
 

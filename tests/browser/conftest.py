@@ -22,6 +22,7 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.values import AppVersionId
 from cobblestone.domain.work import ReplicationRules
 from cobblestone.policy.dispatch.rollout import RolloutPlan
+from cobblestone.server.accounts.ownership import create_key
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.app import create_app
 from cobblestone.server.daemons.housekeeping import BadgeKeeper, HistoryKeeper, follow_app_credit
@@ -88,6 +89,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSite]:
     for step in steps:
         while world.run(step()):
             pass
+    create_key(world.ctx.folder)
     world.ctx.started = world.now - 86400
     server = uvicorn.Server(uvicorn.Config(create_app(world.ctx), log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="pages")

@@ -54,6 +54,7 @@ OWN = {
     "workunit": "workunit.php?wuid=1",
     "profile": "account.php",
     "security": "security.php",
+    "ownership": "account_ownership.php",
     "tokens": "tokens.php",
     "delete": "delete_account.php",
     "computing": "prefs_computing.php?venue=home",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from tests.helpers.eventually import eventually
 from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.store_content import NOW, add_app, add_jobs, open_batch
 
-from cobblestone.domain.values import AppVersionId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.domain.errors import Conflict
+from cobblestone.domain.people import SubmitRights
+from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.ops.settings import LimitsSection
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
 from cobblestone.service.http.rate_limits import RateLimits
@@ -22,7 +25,7 @@ from cobblestone.store.credit import ledger
 from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.engine.process_group import ALL, SHARDS, LeaseLost, ProcessGroup
 from cobblestone.store.people import hosts, users
-from cobblestone.store.work import batches, lifecycle
+from cobblestone.store.work import batches, lifecycle, submitters
 from cobblestone.store.work.batches import NewJob
 from cobblestone.store.work.candidates import CandidateQueue
 
@@ -372,3 +375,28 @@ def test_shards_of_a_process_that_hangs_go_to_the_others(stores: list[Store], ad
     finally:
         process.kill()
         process.communicate()
+
+
+def test_two_submissions_at_once_do_not_pass_the_limit_of_a_submitter(stores: list[Store]):
+    add_app(stores[0])
+    stores[0].write(lambda tx: add_people(tx, 1))
+    rights = SubmitRights(max_jobs=10)
+    stores[0].write(lambda tx: submitters.allow(tx, UserId(1), rights, now=NOW))
+    token = stores[0].read(lambda db: submitters.submitter_of(db, UserId(1)))
+
+    def submit(store: Store, number: int) -> int:
+        def make(tx: Transaction) -> None:
+            batch = batches.create_batch(tx, name="b", app_id=AppId(1), token_id=token and token.id, now=NOW)
+            submitters.check_rights(tx, token, "demo", 3, now=NOW)
+            batches.add_jobs(tx, batch, "demo", [NewJob()] * 3, now=NOW)
+
+        done = 0
+        for _ in range(5):
+            with contextlib.suppress(Conflict):
+                store.write(make)
+                done += 1
+        return done
+
+    assert sum(map(int, map(str, at_once(stores, submit)))) == 3
+    assert stores[0].read(lambda db: db.value("SELECT sum(njobs) FROM batch")) == 9
+    assert stores[0].read(lambda db: db.value("SELECT count(*) FROM batch")) == 3

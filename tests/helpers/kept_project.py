@@ -22,7 +22,7 @@ from tests.helpers.project_world import SimHost, World, failed
 
 from cobblestone import __version__
 from cobblestone.domain.apps import App, ComparisonRule
-from cobblestone.domain.people import Scope, TeamType
+from cobblestone.domain.people import Scope, SubmitRights, TeamType
 from cobblestone.domain.reasons import reason
 from cobblestone.domain.values import AppVersionId, HostId
 from cobblestone.domain.work import InputFile, JobLimits, ReplicationRules
@@ -49,7 +49,7 @@ from cobblestone.store.operation import audit, figures, processes, told_credit
 from cobblestone.store.people import account_changes, consents, credentials, mails, teams, users
 from cobblestone.store.people.hosts import remove_computer
 from cobblestone.store.schema.project import PROJECT
-from cobblestone.store.work import batches, messages
+from cobblestone.store.work import batches, messages, submitters, webhooks
 from cobblestone.wire.scheduler.request import MsgFromHost, StickyFile
 
 RELEASED = Path(__file__).parents[1] / "golden" / "released"
@@ -212,6 +212,10 @@ def _speak(world: World, hosts: list[SimHost]) -> None:
         account_changes.ask_to_erase(tx, carol, now + DAY)
         credentials.add_codes(tx, bob, credentials.Purpose.RECOVERY, ["a code"], now=now)
         token = credentials.create_token(tx, secret, name="manager", scopes=[Scope.ACCOUNTING], now=now)
+        some = SubmitRights(apps=frozenset({apps.list_apps(tx)[0].name}), max_jobs=10, share=2.0)
+        submitters.allow(tx, ada, some, now=now)
+        hooked = batches.list_batches(tx)[0].id
+        webhooks.put_webhook(tx, hooked, url="https://lab.example/hook", secret="whsec_", now=now)
         told_credit.enrol(
             tx,
             token.id,

@@ -481,6 +481,21 @@ def test_tokens_are_made_listed_and_revoked(cli: Cli, sky: Path):
     cli("token create eve --scope manage --forever -p sky")
 
 
+def test_an_account_is_let_submit_and_a_token_limited(cli: Cli, sky: Path):
+    cli("user create a@example.org Alice -p sky")
+    assert "jobs of period; 0 of at most 50 unfinished; share 2." in (
+        cli("user submit 1 --app period --max-jobs 50 --share 2 -p sky").out
+    )
+    cli("user submit 1 --all-apps --max-jobs 7 -p sky")
+    assert "all apps; 0 of at most 7 unfinished" in cli("user show 1 -p sky").out
+    assert "--app" in cli("user submit 1 --max-jobs 7 -p sky", status=2).err
+    assert "--max-jobs" in cli("user submit 1 --all-apps -p sky", status=2).err
+    assert "no more jobs" in cli("user revoke-submit 1 -p sky").out
+    assert cli("user show 1 -p sky --json").json["submits"] is None
+    cli("token create bob --app period --max-jobs 1 -p sky")
+    assert cli("token list -p sky --json").json[0]["max_jobs"] == 1
+
+
 def test_people_are_managed(cli: Cli, sky: Path):
     assert (
         "boinccmd --project_attach http://127.0.0.1:18999/"

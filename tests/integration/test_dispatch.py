@@ -13,7 +13,7 @@ from tests.helpers.project_world import SimHost, World, failed
 from tests.helpers.stated_bounds import wasted_at_most
 
 from cobblestone.domain.apps import App, AppDispatch, gpu_class_names
-from cobblestone.domain.people import ProjectPreferences, Scope
+from cobblestone.domain.people import ProjectPreferences, Scope, SubmitRights
 from cobblestone.domain.values import HostId, TeamId, UserId
 from cobblestone.domain.work import HomogeneousRedundancy, InputFile, JobLimits, Recipients, ReplicationRules
 from cobblestone.server.operation.explain import explain_host, explain_result, explain_workunit
@@ -265,7 +265,7 @@ def test_computers_are_divided_among_submitters_by_their_shares(make_world):
     for name, share in (("one", 3.0), ("other", 1.0)):
         world.write(
             lambda tx, name=name, share=share: credentials.create_token(
-                tx, name, name=name, scopes=[Scope.SUBMIT], share=share, now=world.now
+                tx, name, name=name, scopes=[Scope.SUBMIT], rights=SubmitRights(share=share), now=world.now
             )
         )
     world.add_jobs(app, n=100, token_id=1)

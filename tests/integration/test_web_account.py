@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import re
+import subprocess
+from base64 import b64decode
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import segno
 from itsdangerous import URLSafeSerializer
-from lxml import html
+from lxml import etree, html
 from tests.helpers.post import link_in, post_office
 from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import PASSWORD, email
 
+from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.people import SubmitRights
 from cobblestone.domain.values import TeamId, UserId
+from cobblestone.server.accounts.ownership import create_key, public_key
 from cobblestone.server.daemons.housekeeping import keep_accounts
 from cobblestone.service.mail import Mailer, outbox
 from cobblestone.service.passwords import one_time_password, time_step
 from cobblestone.store.people import mails, teams, users
+from cobblestone.store.work import submitters
 
 NEW_PASSWORD = "a longer secret"
 
@@ -429,6 +436,45 @@ def test_a_deletion_is_taken_back_by_logging_in(world: World) -> None:
     assert world.value("SELECT name FROM user_account") == "Ada"
 
 
+# -- proof of ownership ----------------------------------------------------------------------------------
+
+
+def test_another_site_checks_that_an_account_is_its_members_own(world: World, tmp_path: Path) -> None:
+    user_id = world.user("ada") and world.value("SELECT id FROM user_account")
+    visitor = Visitor(world).log_in("ada")
+    assert visitor.get("/account_ownership.php").status_code == 404
+    assert b"account_ownership" not in world.get("/get_project_config.php").content
+    assert create_key(world.ctx.folder)
+    assert not create_key(world.ctx.folder)
+    assert world.ctx.folder.ownership_private.stat().st_mode & 0o77 == 0
+    assert "account_ownership.php" in visitor.get("/home.php").text
+    answer = visitor.send("/account_ownership.php", user_data=" <Ada> & 17 é ")
+    proof = etree.fromstring(html.fromstring(answer.text).xpath("string(//main//pre)"))
+    assert proof.findtext("master_url") == world.ctx.settings.project.url
+    assert proof.findtext("msg") == f"{user_id} <Ada> & 17 é"
+    config = etree.fromstring(world.get("/get_project_config.php").content)
+    (tmp_path / "key").write_bytes(b64decode(config.findtext("account_ownership_public_key") or ""))
+    (tmp_path / "msg").write_text(proof.findtext("msg") or "", encoding="utf-8")
+    (tmp_path / "signature").write_bytes(b64decode(proof.findtext("signature") or ""))
+    command = ["openssl", "dgst", "-sha512", "-verify", "key", "-signature", "signature", "msg"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout == b"Verified OK\n"
+
+
+@pytest.mark.parametrize("text", ["", "  ", "x" * 4097, "\u202eright to left"])
+def test_what_is_no_text_of_another_site_is_not_signed(world: World, text: str) -> None:
+    world.user("ada")
+    create_key(world.ctx.folder)
+    answer = Visitor(world).log_in("ada").send("/account_ownership.php", user_data=text)
+    assert answer.status_code == 422
+    assert "<signature>" not in answer.text
+
+
+def test_a_damaged_key_for_proofs_is_named(world: World) -> None:
+    world.ctx.folder.ownership_private.write_text("rubbish")
+    with pytest.raises(ConfigError, match="Restore it from a backup"):
+        public_key(world.ctx.folder)
+
+
 # -- tokens ----------------------------------------------------------------------------------------------
 
 
@@ -454,6 +500,24 @@ def test_a_volunteers_token_reads_own_data_and_nothing_else(world: World) -> Non
         assert world.get(f"/api/v1/{path}", headers=headers).status_code == 403, path
     send(visitor, "/tokens.php", "revoke")
     assert world.get("/api/v1/me", headers=headers).status_code == 401
+
+
+def test_a_token_submits_jobs_where_its_owner_may_and_says_so(world: World) -> None:
+    world.user("ada")
+    visitor = Visitor(world).log_in("ada")
+    page = visitor.get("/tokens.php")
+    assert "submit" not in text_of(page)
+    fields = {"name": "my script", "days": "30"}
+    fields["form_token"] = html.fromstring(page.text).xpath("//input[@name='form_token']/@value")[0]
+    world.write(lambda tx: submitters.allow(tx, UserId(1), SubmitRights(max_jobs=3), now=world.now))
+    statuses: list[int] = []
+    for asked in ({"submit": "1"}, {}):
+        answer = visitor.post("/tokens.php", **fields, **asked)
+        secret = html.fromstring(answer.text).xpath("//p[@class='address']/code/text()")[0]
+        headers = {"Authorization": f"Bearer {secret}"}
+        statuses += [world.get(f"/api/v1/{path}", headers=headers).status_code for path in ("me", "batches")]
+    assert statuses == [200, 200, 200, 403]
+    assert text_of(visitor.get("/tokens.php")).count("my script") == 2  # and not that of the account itself
 
 
 def test_nobody_revokes_the_tokens_of_others(world: World) -> None:

@@ -13,12 +13,15 @@ from tests.helpers.project_world import URL, World, failed
 from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import Volunteers, email, fetch, populate
 
+from cobblestone.domain.people import SubmitRights
+from cobblestone.domain.values import UserId
 from cobblestone.domain.work import ReplicationRules
 from cobblestone.server.operation.alerts import Watcher
 from cobblestone.server.web.presentation.plots import rate_per_hour, sparkline, thinned
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import figures, interventions
 from cobblestone.store.operation.figures import FigureSample
+from cobblestone.store.work import submitters
 from cobblestone.wire.scheduler.host import CoprocRequest
 
 
@@ -138,6 +141,25 @@ def test_roles_are_given_but_not_taken_from_oneself(village: Village):
     answer = village.operator.post("/ops_do.php", form_token=token, action="set_role", id=str(ada), role="")
     assert answer.status_code == 409
     assert village.operator.get("/ops.php").status_code == 200
+
+
+def test_an_account_is_allowed_to_submit_and_no_more(village: Village):
+    bruno = village.people.user_ids["bruno"]
+    page, app = f"/ops_user.php?id={bruno}", village.world.value("SELECT name FROM app ORDER BY id LIMIT 1")
+    hidden = {"all_apps": "", "max_jobs": "20", "share": "1.5"}
+    names = village.world.query("SELECT name FROM app")
+    none = {f"app {name}": "" for (name,) in names}
+    assert village.act(page, "set_rights", **hidden, **{**none, f"app {app}": "1"}) == 303
+    held = village.world.ctx.store.read(lambda db: submitters.submitter_of(db, UserId(bruno)))
+    assert held is not None
+    assert held.rights == SubmitRights(apps=frozenset({app}), max_jobs=20, share=1.5)
+    assert "may submit jobs, and has 0 unfinished" in text_of(village.operator.get(page))
+    assert village.act(page, "set_rights", **{**hidden, "all_apps": "1"}) == 303
+    assert village.act(page, "set_rights", **{**hidden, "max_jobs": "many"}) == 409
+    assert village.act(page, "withdraw_rights") == 303
+    assert "This account may not submit jobs." in text_of(village.operator.get(page))
+    assert village.act(page, "set_rights", **hidden, **none) == 409
+    assert [entry[1:] for entry in village.audit()] == [("set rights to submit", f"user {bruno}")] * 3
 
 
 def test_an_account_is_deleted_only_when_its_number_is_typed(village: Village):

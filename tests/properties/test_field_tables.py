@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
@@ -22,25 +22,18 @@ from cobblestone.wire.text.tree import read_tree
 
 @value(kw_only=True)
 class Block:
-    number: float = 0.0
-    share: float = 1.0
-    whole: int = 0
-    large: int = 0
-    flag: bool = False
-    text: str = ""
+    number: Annotated[float, Number()]
+    share: Annotated[float, Number(-1.0, 1.0, element="fraction")] = 1.0
+    whole: Annotated[int, Whole(-1, 100_000, default=-1)] = 0
+    large: Annotated[int, Whole(high=2**62)]
+    flag: Annotated[bool, FlagField()] = False
+    text: Annotated[str, Text(8)] = ""
     given: int
     kept: str = "default"
 
 
-TABLE: dict[str, Kind] = {
-    "number": Number(),
-    "share": Number(1.0, -1.0, 1.0, element="fraction"),
-    "whole": Whole(-1, -1, 100_000),
-    "large": Whole(high=2**62),
-    "flag": FlagField(),
-    "text": Text(8),
-}
-read = FieldTable(Block, TABLE).read
+TABLE = FieldTable(Block)
+read = TABLE.read
 
 # Bytes in a str, as the scan of a request gives them.
 NUMBERS = [
@@ -96,7 +89,9 @@ def test_a_written_out_reader_gives_what_calls_give_and_notes_the_same(fields: d
     notes: list[Lenience] = []
     found = read(FieldReader(fields, "block", notes), given=3)
     assert found == expected
-    assert [type(getattr(found, name)) for name in TABLE] == [type(getattr(expected, name)) for name in TABLE]
+    assert [type(getattr(found, name)) for name in TABLE.kinds] == [
+        type(getattr(expected, name)) for name in TABLE.kinds
+    ]
     assert notes == expected_notes
 
 
@@ -106,9 +101,13 @@ def test_fields_that_no_table_has_are_given_or_have_their_defaults() -> None:
         read(FieldReader({}, "block", []))
 
 
-def test_a_table_names_fields_of_its_class_only() -> None:
-    with pytest.raises(TypeError, match="no plain value with speed"):
-        FieldTable(Block, {"speed": Number()})
+def test_a_table_is_of_a_class_that_is_no_more_than_its_fields() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Frozen:
+        speed: Annotated[float, Number()] = 0.0
+
+    with pytest.raises(TypeError, match="no plain value"):
+        FieldTable(Frozen)
 
 
 # -- writing --------------------------------------------------------------------------------------------
@@ -116,32 +115,29 @@ def test_a_table_names_fields_of_its_class_only() -> None:
 
 @value(kw_only=True)
 class Job:
-    name: str
-    speed: float = 0.0
-    urgent: bool = False
-    note: str = ""
-    files: tuple[str, ...] = ()
+    name: Annotated[str, Given(Text())]
+    speed: Annotated[float, Number(digits=0)] = 0.0
+    files: Annotated[tuple[str, ...], Inside()] = ()
+    urgent: Annotated[bool, Mark()] = False
+    note: Annotated[
+        str, Text(element="remark", optional=True, write=lambda element, text: f"{element}:{text}")
+    ] = ""
 
 
-JOB = FieldTable(
-    Job,
-    {
-        "name": Given(Text()),
-        "speed": Number(digits=0),
-        "files": Inside(),
-        "urgent": Mark(),
-        "note": Text(element="remark", optional=True, write=lambda element, text: f"{element}:{text}"),
-    },
-)
+JOB = FieldTable(Job, {"parts": "urgent", "rest": ""})
 
 
 def test_a_layout_has_the_order_the_places_and_the_lines_of_its_table() -> None:
     job = Job(name="a<b", speed=2.6, urgent=True, note="x")
-    whole = JOB.layout(tag="job", outside=" ").write(job, files="    <file/>\n")
-    assert whole == (
-        " <job>\n    <name>a&lt;b</name>\n    <speed>3</speed>\n    <file/>\n    <urgent/>\n"
-        "    <remark>remark:x</remark>\n </job>\n"
+    whole = JOB.layout(tag="job", outside=" ").write(
+        job, files="    <file/>\n", parts="<part/>\n", rest="end\n"
     )
+    assert whole == (
+        " <job>\n    <name>a&lt;b</name>\n    <speed>3</speed>\n    <file/>\n<part/>\n    <urgent/>\n"
+        "    <remark>remark:x</remark>\nend\n </job>\n"
+    )
+    left = JOB.layout(without=("name", "files", "parts", "note"), indent="").write(job, rest="end\n")
+    assert left == "<speed>3</speed>\n<urgent/>\nend\n"
     assert JOB.layout("speed", "urgent", "note", indent="").write(Job(name="a")) == "<speed>0</speed>\n"
 
 
@@ -160,11 +156,8 @@ def test_a_number_that_is_not_finite_is_refused(speed: float) -> None:
 
 
 def test_huge_numbers_whose_sum_is_not_finite_are_written() -> None:
-    written = (
-        FieldTable(Block, {"number": Number(), "share": Number()})
-        .layout()
-        .write(Block(number=1e308, share=1e308, given=0))
-    )
+    huge = Block(number=1e308, share=1e308, large=0, given=0)
+    written = TABLE.layout("number", "share").write(huge)
     assert [float(text) for text in scan_fields(written, "block").values()] == [1e308, 1e308]
 
 

@@ -26,9 +26,8 @@ class AccountChoices:
     kept_out_devices: tuple[tuple[int, str], ...] = ()
     shares: dict[int, float] = field(default_factory=dict[int, float])  #: classic: by project
     suspended: tuple[int, ...] = ()  #: projects
-    statistics: bool | None = (
-        None  #: whether statistics sites may get name and credit from projects; None: never said
-    )
+    #: whether statistics sites may get name and credit from projects; None: never said
+    statistics: bool | None = None
     team_name: str = ""  #: at projects that have a team of this name
     changed: float = 0.0  #: Unix seconds
 

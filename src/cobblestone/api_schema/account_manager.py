@@ -163,9 +163,8 @@ class SumsQuery(Query, frozen=True):
     """A day, and where to continue."""
 
     day: Day  #: since 1970, UTC
-    after: Annotated[str, msgspec.Meta(pattern=r"\A(?:[0-9a-f]{32})?\Z")] = (
-        ""  #: where the answer before ended
-    )
+    #: where the answer before ended
+    after: Annotated[str, msgspec.Meta(pattern=r"\A(?:[0-9a-f]{32})?\Z")] = ""
 
 
 class AccountSums(Reply, frozen=True, array_like=True):

@@ -116,13 +116,11 @@ class VersionFileBody(Body, frozen=True):
 class DispatchBody(Body, frozen=True, kw_only=True):
     """Who gets the jobs of an app, and how many; omitted members keep their value.  0: no rule of its own."""
 
-    min_version: Annotated[int, msgspec.Meta(ge=0, le=10**6)] | None = (
-        None  #: version numbers below are not used
-    )
+    #: version numbers below are not used
+    min_version: Annotated[int, msgspec.Meta(ge=0, le=10**6)] | None = None
     non_cpu_intensive: bool | None = None  #: one job on each computer at all times, beside all others
-    homogeneous_redundancy: Literal["none", "fine", "coarse"] | None = (
-        None  #: results of a job go to like computers
-    )
+    #: results of a job go to like computers
+    homogeneous_redundancy: Literal["none", "fine", "coarse"] | None = None
     homogeneous_app_version: bool | None = None  #: … and use one app version
     adaptive: bool | None = None  #: trusted computers compute jobs alone, with spot checks; needs a quorum
     max_jobs_on_host: MaxJobs | None = None
@@ -131,25 +129,23 @@ class DispatchBody(Body, frozen=True, kw_only=True):
     max_jobs_per_rpc: MaxJobs | None = None
     max_jobs_per_day_init: MaxJobs | None = None
     locality: bool | None = None  #: jobs go first to computers that have one of their sticky files
-    size_classes: Annotated[list[Positive], msgspec.Meta(max_length=20)] | None = None
     #: speeds (FLOPS, ascending) that separate classes of computers; [] for none
-    size_class_count: Annotated[int, msgspec.Meta(ge=1, le=21)] | None = None
+    size_classes: Annotated[list[Positive], msgspec.Meta(max_length=20)] | None = None
     #: instead: so many classes of equally many of the known computers
+    size_class_count: Annotated[int, msgspec.Meta(ge=1, le=21)] | None = None
 
 
 class CreditBody(Body, frozen=True, kw_only=True):
     """How an app's results are credited; omitted members keep their value."""
 
-    system: Annotated[str, msgspec.Meta(max_length=60)] | None = (
-        None  #: see /credit/systems; of a new app steady
-    )
+    #: see /credit/systems; of a new app steady
+    system: Annotated[str, msgspec.Meta(max_length=60)] | None = None
     per_job: Amount | None = None  #: system "fixed": of a job that names no amount
     host_scale_check: bool | None = None  #: credit scales of hosts only when proven
     partial: bool | None = None  #: trickle messages of running jobs bring provisional credit
     per_cpu_second: Amount | None = None  #: system "counted": for what cannot count
-    function: Annotated[str, msgspec.Meta(max_length=300)] | None = (
-        None  #: system "assigned": FILE.py:function
-    )
+    #: system "assigned": FILE.py:function
+    function: Annotated[str, msgspec.Meta(max_length=300)] | None = None
 
 
 class AppChanges(Body, frozen=True):
@@ -214,14 +210,16 @@ class NewApp(Body, frozen=True, kw_only=True):
 
     name: AppName
     title: Line = ""
+    #: empty: a native program
     command: Annotated[list[Word], msgspec.Meta(max_length=MAX_WORDS)] = msgspec.field(
         default_factory=list[str]
-    )  #: empty: a native program
+    )
     stdout: Annotated[str, msgspec.Meta(max_length=60)] = ""  #: output that receives what the command prints
     command_line: CommandLine = ""  #: of a native program
+    #: of a native program
     inputs: Annotated[list[InputSlotBody], msgspec.Meta(max_length=200)] = msgspec.field(
         default_factory=list[InputSlotBody]
-    )  #: of a native program
+    )
     outputs: Annotated[list[OutputBody], msgspec.Meta(min_length=1, max_length=200)]
     comparison: ComparisonBody = ComparisonBody()
     assimilator: Line = ""

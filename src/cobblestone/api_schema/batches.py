@@ -104,6 +104,36 @@ class ResultsQuery(Query, frozen=True):
     limit: Limit = 100
 
 
+class EventsQuery(Query, frozen=True):
+    """From where on finished jobs are streamed."""
+
+    after: Position = 0  #: the id of the last event, or `next` of a page of results
+
+
+class NewWebhook(Body, frozen=True, kw_only=True):
+    """Where to tell finished jobs of a batch."""
+
+    url: Annotated[str, msgspec.Meta(max_length=500, pattern=r"\Ahttps?://[^\s@/?#\\]+(?:[/?][^\s#\\]*)?\Z")]
+
+
+class WebhookStatus(Reply, frozen=True):
+    """How a webhook fares: ``state`` is ``waiting``, ``failing``, ``given up``, ``done`` or ``removed``."""
+
+    url: str
+    state: str
+    told: int  #: jobs that have arrived there
+    attempts: int  #: that failed since the last message arrived
+    error: str
+    next_time: float | None  #: Unix seconds; None: no further message
+
+
+class WebhookSecret(Reply, frozen=True):
+    """A new webhook's secret, which signs its messages and is shown once."""
+
+    url: str
+    secret: str
+
+
 class BatchStatus(Reply, frozen=True):
     """The progress of a batch.
 
@@ -159,9 +189,8 @@ class GivenInput(Reply, frozen=True):
     """An input of a job."""
 
     name: str  #: under which the program finds it
-    file_name: (
-        str  #: what its submitter called it: often a path; empty: its content was given, or it is an old job
-    )
+    #: what its submitter called it: often a path; empty: its content was given, or it is an old job
+    file_name: str
 
 
 class JobStatus(Reply, frozen=True):
@@ -289,9 +318,10 @@ class BrowserWork(Body, frozen=True, kw_only=True):
     """A request for jobs."""
 
     wanted: Annotated[int, msgspec.Meta(ge=0, le=MAX_THREADS)] = 0
+    #: all jobs that it has, each kept for five more minutes; others of it count as lost, and come again
     held: Annotated[list[JobName], msgspec.Meta(max_length=MAX_HELD)] = msgspec.field(
         default_factory=list[str]
-    )  #: all jobs that it has, each kept for five more minutes; others of it count as lost, and come again
+    )
     threads: Threads = 1
     memory: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 4e9  #: bytes that jobs may use together
 

@@ -67,6 +67,12 @@ CANCEL_JOBS = Endpoint("POST", "/batches/{batch_id:int}/jobs/cancel", Scope.SUBM
 GET_JOB = Endpoint("GET", "/batches/{batch_id:int}/jobs/{job_id:int}", Scope.READ, "batches", batches.JobStatus)
 GET_RESULTS = Endpoint("GET", "/batches/{batch_id:int}/results", Scope.READ, "batches", batches.ResultsPage,
     query=batches.ResultsQuery)
+GET_EVENTS = Endpoint("GET", "/batches/{batch_id:int}/events", Scope.READ, "batches", bytes,
+    query=batches.EventsQuery, media_type="text/event-stream")
+GET_WEBHOOK = Endpoint("GET", "/batches/{batch_id:int}/webhook", Scope.READ, "batches", batches.WebhookStatus)
+PUT_WEBHOOK = Endpoint("PUT", "/batches/{batch_id:int}/webhook", Scope.SUBMIT, "batches", batches.WebhookSecret,
+    body=batches.NewWebhook)
+DELETE_WEBHOOK = Endpoint("DELETE", "/batches/{batch_id:int}/webhook", Scope.SUBMIT, "batches", batches.WebhookStatus)
 CANCEL_BATCH = Endpoint("POST", "/batches/{batch_id:int}/cancel", Scope.SUBMIT, "batches", batches.BatchStatus, problems=(409,))
 RETRY_BATCH = Endpoint("POST", "/batches/{batch_id:int}/retry", Scope.SUBMIT, "batches", batches.BatchStatus,
     status=201, problems=(409, 429, 507))
@@ -106,11 +112,15 @@ CREATE_USER = Endpoint("POST", "/users", Scope.MANAGE, "people", people.CreatedU
 LIST_USERS = Endpoint("GET", "/users", Scope.MANAGE, "people", people.UserList, query=people.UsersQuery)
 GET_USER = Endpoint("GET", "/users/{user_id:int}", Scope.MANAGE, "people", people.UserDetails)
 CHANGE_USER = Endpoint("PATCH", "/users/{user_id:int}", Scope.MANAGE, "people", people.UserDetails, body=people.UserChanges)
+SET_RIGHTS = Endpoint("PUT", "/users/{user_id:int}/rights", Scope.MANAGE, "people", people.UserDetails,
+    body=people.Rights, problems=(409,))
+WITHDRAW_RIGHTS = Endpoint("DELETE", "/users/{user_id:int}/rights", Scope.MANAGE, "people", people.UserDetails)
 CREATE_TEAM = Endpoint("POST", "/teams", Scope.MANAGE, "people", people.Team,
     body=people.NewTeam, status=201, idempotent=True, problems=(404, 409))
 LIST_TEAMS = Endpoint("GET", "/teams", Scope.READ, "people", people.TeamList)
 JOIN_TEAM = Endpoint("POST", "/teams/{team_id:int}/members", Scope.MANAGE, "people", people.Team, body=people.TeamMember)
-CREATE_TOKEN = Endpoint("POST", "/tokens", Scope.MANAGE, "tokens", people.CreatedToken, body=people.NewToken, status=201)
+CREATE_TOKEN = Endpoint("POST", "/tokens", Scope.MANAGE, "tokens", people.CreatedToken,
+    body=people.NewToken, status=201, problems=(404,))
 LIST_TOKENS = Endpoint("GET", "/tokens", Scope.MANAGE, "tokens", people.TokenList)
 REVOKE_TOKEN = Endpoint("DELETE", "/tokens/{token_id:int}", Scope.MANAGE, "tokens", people.Token)
 LIST_NEWS = Endpoint("GET", "/news", Scope.READ, "news", people.NewsList, query=PageQuery)

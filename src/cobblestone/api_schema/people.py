@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from cobblestone.api_schema.apps import AppName
 from cobblestone.api_schema.values import Body, FilledLine, Id, Line, PageQuery, Query, Reply, Text
 from cobblestone.domain.people import Scope
 from cobblestone.domain.work import TaskState
@@ -13,13 +14,30 @@ from cobblestone.domain.work import TaskState
 MAX_TASKS = 500
 
 
-class NewToken(Body, frozen=True):
+class Rights(Body, frozen=True, kw_only=True):
+    """What a token, or an account, may submit."""
+
+    apps: Annotated[list[AppName], msgspec.Meta(min_length=1, max_length=200)] | None = None  #: None: all
+    max_jobs: Annotated[int, msgspec.Meta(ge=1, le=10**9)] | None = None
+    #: unfinished jobs at a time; None: no limit
+    share: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 1.0  #: of the computers, against other submitters
+
+
+class NewToken(Rights, frozen=True, kw_only=True):
     """A new token."""
 
     name: FilledLine
     scopes: Annotated[list[Scope], msgspec.Meta(min_length=1, max_length=10)]
     days: Annotated[float, msgspec.Meta(gt=0, le=36500)] | None = None  #: None: until it is revoked
-    share: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 1.0  #: of the computers, against other submitters
+
+
+class GivenRights(Reply, frozen=True):
+    """What an account may submit."""
+
+    apps: list[str] | None  #: None: all
+    max_jobs: int | None
+    share: float
+    jobs_in_progress: int  #: unfinished ones of its own batches
 
 
 class Token(Reply, frozen=True):
@@ -33,6 +51,8 @@ class Token(Reply, frozen=True):
     revoked: float | None
     usable: bool
     share: float
+    apps: list[str] | None  #: that it may submit for; None: all
+    max_jobs: int | None  #: unfinished ones at a time; None: no limit
 
 
 class CreatedToken(Token, frozen=True):
@@ -102,6 +122,7 @@ class UserDetails(User, frozen=True):
     erase_time: float | None  #: Unix seconds: when it is to be erased
     computers: int
     tasks: dict[str, int]  #: by state, of the newest 20,000
+    submits: GivenRights | None  #: None: it may not submit jobs
 
 
 class UserChanges(Body, frozen=True):

@@ -3,6 +3,7 @@
 Options that many commands share, and the connection that they lead to.
 
 Options that belong together are a dataclass: a command that takes it as a parameter has all of its options, in that place.
+The text below a field is the help of the option.
 
 What the shell's Tab key offers beyond commands and options: names of apps, numbers of batches.
 
@@ -11,17 +12,21 @@ A completion must never get in the way of typing: without a project, or when it 
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
+import sys
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
+from functools import cache, wraps
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
+from typer.models import OptionInfo
 
 from cobblestone.cli.help import ARGUMENTS, COMMANDS, OPTIONS, Rows, show
 from cobblestone.cli.output import Output
@@ -60,16 +65,13 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print only ids
 @contextmanager
 def open_project(project: str | None, token: str | None) -> Generator[Project]:
     """Connect to the project given by the options."""
-    from cobblestone.sdk.api.connection import (
-        locate,
-        open_connection,
-    )  # HTTP: not for commands that need none
+    # HTTP: not for commands that need none
+    from cobblestone.sdk.api.connection import locate, open_connection
     from cobblestone.sdk.project import Project
 
     target = locate(project, token)
-    if (
-        not target.urls
-    ):  # this process opens the project itself: the server's own words are not for its output
+    # this process opens the project itself: the server's own words are not for its output
+    if not target.urls:
         from cobblestone.ops.logging import configure_logging
 
         configure_logging(level="warning")
@@ -113,11 +115,10 @@ class Common:
 class PageOptions:
     """The requested part of a long list."""
 
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50
-    before: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="ID", help="Continue below this one, the last of the previous page."),
-    ] = None
+    limit: Annotated[int, typer.Option(min=1, max=1000)] = 50
+    """How many to show, newest first."""
+    before: Annotated[int | None, typer.Option(min=1, metavar="ID")] = None
+    """Continue below this one, the last of the previous page."""
 
 
 class Command(TyperCommand):
@@ -181,10 +182,9 @@ def _spread(function: Callable[..., Any]) -> Callable[..., Any]:
             continue
         groups[parameter.name] = kind
         of_group = get_type_hints(kind, include_extras=True)
-        for field in fields(kind):
-            if panel := getattr(kind, "panel", ""):
-                of_group[field.name].__metadata__[0].rich_help_panel = panel
-            parameters.append(_option(field.name, of_group[field.name], field.default))
+        parameters += [
+            _grouped(kind, field.name, of_group[field.name], field.default) for field in fields(kind)
+        ]
 
     @wraps(function)
     def command(**values: Any) -> Any:
@@ -195,6 +195,30 @@ def _spread(function: Callable[..., Any]) -> Callable[..., Any]:
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
+
+
+@cache
+def _texts(module: str) -> dict[tuple[str, str], str]:
+    """Return the texts below the fields of a module's classes, by class and field: only the source has them."""
+    found: dict[tuple[str, str], str] = {}
+    source = ast.parse(inspect.getsource(sys.modules[module]))
+    for kind in (each for each in source.body if isinstance(each, ast.ClassDef)):
+        for pair in pairwise(kind.body):
+            match pair:
+                case (ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text)))):
+                    found[kind.name, name] = " ".join(text.split())
+                case _:
+                    pass
+    return found
+
+
+def _grouped(group: Any, name: str, kind: Any, default: object) -> inspect.Parameter:
+    """Return an option of a group, with its help and in the group's panel."""
+    described: Any = kind if hasattr(kind, "__metadata__") else Annotated[kind, typer.Option()]
+    option: OptionInfo = described.__metadata__[0]
+    option.help = option.help or _texts(group.__module__)[group.__name__, name]
+    option.rich_help_panel = getattr(group, "panel", option.rich_help_panel)
+    return _option(name, described, default)
 
 
 def _option(name: str, kind: Any, default: object) -> inspect.Parameter:

@@ -11,6 +11,7 @@
     ├── StoreError
     │   ├── NotFound
     │   ├── Conflict               the row changed, or a name is taken
+    │   ├── NotAllowed             the caller has no right to it
     │   └── Busy                   another process holds the project
     ├── ConfigError                a settings file, folder or command line is wrong
     └── JobError                   a project's own function failed, or a job description is wrong
@@ -67,6 +68,10 @@ class NotFound(StoreError):
 
 class Conflict(StoreError):
     """The object already exists, or has changed meanwhile."""
+
+
+class NotAllowed(StoreError):
+    """The caller has no right to do this."""
 
 
 class Busy(StoreError):

@@ -96,6 +96,15 @@ class ConsentKind(StrEnum):
     STATISTICS = "statistics"  #: that statistics sites get the account's name and credit
 
 
+@value(kw_only=True)
+class SubmitRights:
+    """What a token, or an account, may submit."""
+
+    apps: frozenset[str] | None = None  #: names; None: all
+    max_jobs: int | None = None  #: unfinished jobs at a time; None: no limit
+    share: float = 1.0  #: of the computers, against other submitters: `cobblestone.policy.dispatch.catalogue`
+
+
 class Scope(StrEnum):
     """The permission of a token."""
 

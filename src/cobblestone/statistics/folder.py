@@ -173,9 +173,8 @@ class ExportFolder:
 
     incoming = Place("incoming")  #: folder of downloaded files
     state_file = Place(STATE_FILE)  #: file with the project's state
-    generations = Place(
-        "rows"
-    )  #: folder of exports that were read: the current one, and at times one being read
+    #: folder of exports that were read: the current one, and at times one being read
+    generations = Place("rows")
     all_history = Place("history")  #: folder with histories of users, computers and teams
 
     def rows(self, generation: str) -> Path:

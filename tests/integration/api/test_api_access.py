@@ -206,4 +206,4 @@ def test_the_documentation_page_needs_nothing_from_elsewhere(world: World):
 
 def test_names_from_the_settings_are_escaped_on_the_page(make_world):
     world = make_world(project={"name": 'A & B "x">', "url": "http://127.0.0.1:8080/"})
-    assert "A &amp; B &quot;x&quot;&gt;" in world.get(f"{API}/docs").text
+    assert "A &amp; B &#34;x&#34;&gt;" in world.get(f"{API}/docs").text

@@ -28,50 +28,41 @@ class ManagerSection(sections.ServiceSection):
 class JoiningSection(sections.Section):
     """Who may create an account."""
 
-    creation: Literal["open", "invitation", "closed"] = Field(
-        "open", description="open, invitation or closed."
-    )
-    invitation_code: str = Field(
-        "", max_length=100, description="Code that new users must give, with invitation."
-    )
-    confirmed_email: Literal["off", "asked", "required"] = Field(
-        "asked",
-        description="Confirmed e-mail addresses: asked (new users get a mail with a link), required "
-        "(without it no accounts at projects are created) or off (no mail to new users).",
-    )
-    min_password_length: int = Field(
-        8, ge=1, le=100, description="Minimum length of a password, in characters."
-    )
+    creation: Literal["open", "invitation", "closed"] = "open"
+    """open, invitation or closed."""
+    invitation_code: str = Field("", max_length=100)
+    """Code that new users must give, with invitation."""
+    confirmed_email: Literal["off", "asked", "required"] = "asked"
+    """Confirmed e-mail addresses: asked (new users get a mail with a link), required (without it no accounts at projects are
+    created) or off (no mail to new users)."""
+    min_password_length: int = Field(8, ge=1, le=100)
+    """Minimum length of a password, in characters."""
 
 
 class ContactSection(sections.Section):
     """How contacts of computers are handled."""
 
-    repeat_seconds: sections.Seconds = Field(
-        43_200, ge=60, description="Seconds between two contacts of a computer."
-    )
-    max_hosts: int = Field(1000, ge=1, le=1_000_000, description="Most computers of one account.")
-    max_new_hosts: int = Field(50, ge=1, le=100_000, description="Most new computers of one account per day.")
-    cpu_flops: float = Field(
-        1e10, gt=0, le=1e15, description="Highest speed counted for one CPU of an unknown model."
-    )
-    gpu_flops: float = Field(
-        2e13, gt=0, le=1e18, description="Highest speed counted for one GPU of an unknown model."
-    )
-    check_seconds: sections.Seconds = Field(
-        86_400, ge=60, description="Seconds between two checks of a project."
-    )
+    repeat_seconds: sections.Seconds = Field(43_200, ge=60)
+    """Seconds between two contacts of a computer."""
+    max_hosts: int = Field(1000, ge=1, le=1_000_000)
+    """Most computers of one account."""
+    max_new_hosts: int = Field(50, ge=1, le=100_000)
+    """Most new computers of one account per day."""
+    cpu_flops: float = Field(1e10, gt=0, le=1e15)
+    """Highest speed counted for one CPU of an unknown model."""
+    gpu_flops: float = Field(2e13, gt=0, le=1e18)
+    """Highest speed counted for one GPU of an unknown model."""
+    check_seconds: sections.Seconds = Field(86_400, ge=60)
+    """Seconds between two checks of a project."""
 
 
 class AccountingSection(sections.Section):
     """How granted credit is learned, from projects that gave a token (`manager accounting`)."""
 
-    policy: Literal["sums", "totals", "jobs", "estimate"] = Field(
-        "sums", description="sums, totals, jobs; or estimate: projects are not asked."
-    )
-    ask_seconds: sections.Seconds = Field(
-        86_400, ge=60, description="Seconds between two questions to a project."
-    )
+    policy: Literal["sums", "totals", "jobs", "estimate"] = "sums"
+    """sums, totals, jobs; or estimate: projects are not asked."""
+    ask_seconds: sections.Seconds = Field(86_400, ge=60)
+    """Seconds between two questions to a project."""
 
 
 class ManagerSettings(sections.FileSettings):
@@ -92,9 +83,9 @@ class ManagerSettings(sections.FileSettings):
     accounts: JoiningSection = JoiningSection()  # pyright: ignore[reportCallIssue]  # as above
     contacts: ContactSection = ContactSection()  # pyright: ignore[reportCallIssue]  # as above
     accounting: AccountingSection = AccountingSection()  # pyright: ignore[reportCallIssue]  # as above
-    limits: sections.LimitsSection = sections.LimitsSection()  # pyright: ignore[reportCallIssue]  # as above
+    limits: sections.LimitsSection = sections.LimitsSection()
     mail: sections.MailSection = sections.MailSection()  # pyright: ignore[reportCallIssue]  # as above
-    log: sections.LogSection = sections.LogSection()  # pyright: ignore[reportCallIssue]  # as above
+    log: sections.LogSection = sections.LogSection()
 
 
 DEFAULT_PORT = 8180
@@ -115,12 +106,10 @@ class ManagerFolder(ServiceFolder):
 
     keys = Place("keys")  #: folder of secrets, readable only by the owner
     secret_file = Place("keys", "secret")  #: random bytes from which cookies are derived
-    sign_private = Place(
-        "keys", "url_sign_private"
-    )  #: private key that signs projects' addresses; may be kept elsewhere
-    sign_public = Place(
-        "keys", "url_sign_public"
-    )  #: public key for checking them, which clients keep: it must never change
+    #: private key that signs projects' addresses; may be kept elsewhere
+    sign_private = Place("keys", "url_sign_private")
+    #: public key for checking them, which clients keep: it must never change
+    sign_public = Place("keys", "url_sign_public")
 
     def settings(self) -> ManagerSettings:
         """Read the settings.  Raises ConfigError."""

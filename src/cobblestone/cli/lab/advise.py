@@ -26,19 +26,16 @@ from cobblestone.sweep.backends import open_backend
 class AdviceOptions:
     """What the advice is for, and what counts as good enough."""
 
-    hosts: Annotated[
-        str, typer.Option(help="Number of hosts, or a CSV file with ncpus, flops, fraction, mean_on.")
-    ] = ""
-    policy: Annotated[str, typer.Option(help="The policy of the hosts' clients.")] = "CS4_WF4_WS1_JC2"
-    seeds: Annotated[
-        int, typer.Option(min=2, max=advice.MOST_SEEDS, help="Number of replicates per point.")
-    ] = 3
-    late: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Largest acceptable share of late or missing results.")
-    ] = advice.ProjectCapacity().late
-    wrong: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Largest acceptable share of wrong answers.")
-    ] = advice.ProjectCapacity().wrong
+    hosts: str = ""
+    """Number of hosts, or a CSV file with ncpus, flops, fraction, mean_on."""
+    policy: str = "CS4_WF4_WS1_JC2"
+    """The policy of the hosts' clients."""
+    seeds: Annotated[int, typer.Option(min=2, max=advice.MOST_SEEDS)] = 3
+    """Number of replicates per point."""
+    late: Annotated[float, typer.Option(min=0.0, max=1.0)] = advice.ProjectCapacity().late
+    """Largest acceptable share of late or missing results."""
+    wrong: Annotated[float, typer.Option(min=0.0, max=1.0)] = advice.ProjectCapacity().wrong
+    """Largest acceptable share of wrong answers."""
 
 
 def advise(

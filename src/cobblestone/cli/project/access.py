@@ -16,6 +16,7 @@ import typer
 
 from cobblestone.cli.options import Commands, Common, OutputOptions, ProjectOption, open_project
 from cobblestone.cli.output import size, when
+from cobblestone.cli.project.people import AppsOption, MaxJobsOption, ShareOption
 
 key_commands = Commands(
     help="Code signing: clients run only files that are signed with the project's key. The private key can stay on"
@@ -165,6 +166,26 @@ def rotate(project: ProjectOption = None, out: OutputOptions = OutputOptions()) 
     )
 
 
+@key_commands.command("ownership")
+def ownership(project: ProjectOption = None, out: OutputOptions = OutputOptions()) -> None:
+    """Let volunteers prove to other sites that an account is theirs: creates the key that signs such proofs.
+
+    Volunteers find it on account_ownership.php, other sites the public key in get_project_config.php.
+    """
+    from cobblestone.cli.options import local_folder
+    from cobblestone.server.accounts.ownership import create_key as create
+    from cobblestone.server.core.project import ProjectFolder
+
+    folder = ProjectFolder(local_folder(project))
+    created = create(folder)
+    text = (
+        "Volunteers can now prove that an account is theirs"
+        if created
+        else "The project has this key already"
+    )
+    out.show({"created": created}, lines=[f"{text}: account_ownership.php"])
+
+
 token_commands = Commands(help="Tokens for programs that use the project from outside.")
 
 
@@ -224,17 +245,18 @@ def create_token(
         ),
     ] = TokenScope.submit,
     days: DaysOption = None,
-    share: Annotated[
-        float,
-        typer.Option(min=1e-3, help="Share of the computers when jobs of several submitters are waiting."),
-    ] = 1.0,
+    share: ShareOption = 1.0,
+    app: AppsOption = None,
+    max_jobs: MaxJobsOption = None,
     forever: ForeverOption = False,
     common: Common = Common(),
 ) -> None:
     """Create a token. Its text is shown only once."""
     lasting = chosen_days(days, forever=forever)
     made = common.ask(
-        lambda connected: connected.admin.create_token(name, scope.included(), days=lasting, share=share)
+        lambda connected: connected.admin.create_token(
+            name, scope.included(), days=lasting, share=share, apps=app, max_jobs=max_jobs
+        )
     )
     common.out.show(
         made,

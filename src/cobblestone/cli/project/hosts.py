@@ -179,12 +179,12 @@ def _lines(found: HostDetails) -> list[str]:
 class HostOptions:
     """Editable settings of a computer."""
 
-    label: Annotated[str | None, typer.Option(help="The owner's name for the computer; empty: none.")] = None
-    venue: Annotated[
-        Literal["none", "home", "work", "school"] | None,
-        typer.Option(help="Which of the owner's preferences it follows."),
-    ] = None
-    hidden: Annotated[bool | None, typer.Option("--hidden/--shown", help="Whether others can see it.")] = None
+    label: str | None = None
+    """The owner's name for the computer; empty: none."""
+    venue: Literal["none", "home", "work", "school"] | None = None
+    """Which of the owner's preferences it follows."""
+    hidden: Annotated[bool | None, typer.Option("--hidden/--shown")] = None
+    """Whether others can see it."""
 
 
 @host_commands.command("edit")

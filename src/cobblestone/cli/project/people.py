@@ -11,7 +11,7 @@ from cobblestone.cli.options import Commands, Common, PageOptions, given
 from cobblestone.cli.output import counted, when
 
 if TYPE_CHECKING:
-    from cobblestone.api_schema.people import News, UserDetails
+    from cobblestone.api_schema.people import GivenRights, News, UserDetails
 
 
 ReasonOption = Annotated[
@@ -118,27 +118,75 @@ def _user_lines(found: UserDetails) -> list[str]:
         f"  credit       {found.total_credit:.1f}, recent average {found.recent_average_credit:.1f}",
         f"  computers    {found.computers} (cobblestone host list --user {found.id})",
         f"  tasks        {counted(found.tasks)}",
+        f"  submits      {_rights_line(found.submits)}",
         *([f"  blocked      {found.blocked}"] if found.blocked else []),
         *([f"  is erased    {when(found.erase_time)}"] if found.erase_time is not None else []),
     ]
+
+
+def _rights_line(found: GivenRights | None) -> str:
+    if found is None:
+        return "no jobs"
+    of = "all apps" if found.apps is None else ", ".join(found.apps)
+    most = "" if found.max_jobs is None else f" of at most {found.max_jobs}"
+    return f"jobs of {of}; {found.jobs_in_progress}{most} unfinished; share {found.share:g}"
+
+
+AppsOption = Annotated[
+    list[str] | None, typer.Option("--app", metavar="APP", help="Only jobs of this app. Repeatable.")
+]
+MaxJobsOption = Annotated[int | None, typer.Option(min=1, help="Most unfinished jobs at a time.")]
+ShareOption = Annotated[
+    float, typer.Option(min=1e-3, help="Share of the computers when jobs of several submitters are waiting.")
+]
+
+
+@user_commands.command("submit")
+def submit(
+    user_id: UserArgument,
+    app: AppsOption = None,
+    all_apps: Annotated[bool, typer.Option("--all-apps", help="Jobs of every app.")] = False,
+    max_jobs: MaxJobsOption = None,
+    share: ShareOption = 1.0,
+    common: Common = Common(),
+) -> None:
+    """Let an account submit jobs, or change what it may submit."""
+    from cobblestone.api_schema.people import Rights
+
+    if all_apps == bool(app):
+        raise typer.BadParameter("give --app for each app that it may submit, or --all-apps")
+    if max_jobs is None:
+        raise typer.BadParameter("give --max-jobs, the most unfinished jobs that it may have")
+    rights = Rights(apps=app, max_jobs=max_jobs, share=share)
+    found = common.ask(lambda connected: connected.admin.set_rights(user_id, rights))
+    common.out.show(
+        found, lines=[f"User {user_id} may submit {_rights_line(found.submits)}."], essential=[user_id]
+    )
+
+
+@user_commands.command("revoke-submit")
+def revoke_submit(user_id: UserArgument, common: Common) -> None:
+    """Take the right to submit jobs from an account. Jobs that it has submitted go on."""
+    found = common.ask(lambda connected: connected.admin.set_rights(user_id, None))
+    common.out.show(found, lines=[f"User {user_id} may submit no more jobs."], essential=[user_id])
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileOptions:
     """Editable fields of an account."""
 
-    name: Annotated[str | None, typer.Option(help="Name that others see.")] = None
-    country: Annotated[str | None, typer.Option(help="Country; empty: none.")] = None
-    url: Annotated[str | None, typer.Option(help="Web page; empty: none.")] = None
-    language: Annotated[
-        str | None, typer.Option(help="Language of pages and mails, such as fr; empty: the browser's.")
-    ] = None
-    show_hosts: Annotated[
-        bool | None, typer.Option("--show-hosts/--hide-hosts", help="Whether others can see the computers.")
-    ] = None
-    send_email: Annotated[
-        bool | None, typer.Option("--send-email/--no-email", help="Whether the project may send mail.")
-    ] = None
+    name: str | None = None
+    """Name that others see."""
+    country: str | None = None
+    """Country; empty: none."""
+    url: str | None = None
+    """Web page; empty: none."""
+    language: str | None = None
+    """Language of pages and mails, such as fr; empty: the browser's."""
+    show_hosts: Annotated[bool | None, typer.Option("--show-hosts/--hide-hosts")] = None
+    """Whether others can see the computers."""
+    send_email: Annotated[bool | None, typer.Option("--send-email/--no-email")] = None
+    """Whether the project may send mail."""
 
 
 @user_commands.command("edit")

@@ -35,37 +35,21 @@ class FormOptions:
 
     panel: ClassVar[str] = "When it is created"
 
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            metavar="NAME",
-            help="Name by which a native program opens an input. Inputs of a command follow from the "
-            "command.",
-        ),
-    ] = None
-    spot_checks: Annotated[
-        bool,
-        typer.Option(
-            "--spot-checks",
-            help="Compute jobs of proven computers once; someone else's computer checks 10 / W of them, where W is the number"
-            " of checked valid results in a row. Jobs of other computers have a quorum of 2.",
-        ),
-    ] = False
-    optional_outputs: Annotated[
-        list[str] | None,
-        typer.Option("--optional-output", metavar="NAME", help="An output that may be missing."),
-    ] = None
-    max_output: Annotated[str, typer.Option(metavar="SIZE", help="Maximum size of each output.")] = "50MB"
-    gzip_outputs: Annotated[
-        bool, typer.Option("--gzip-outputs", help="Volunteers' clients compress outputs for the upload.")
-    ] = False
-    input_template: Annotated[
-        Path | None, typer.Option(metavar="FILE.xml", help="BOINC input template of a native program.")
-    ] = None
-    output_template: Annotated[
-        Path | None, typer.Option(metavar="FILE.xml", help="BOINC output template of a native program.")
-    ] = None
+    inputs: Annotated[list[str] | None, typer.Option("--input", metavar="NAME")] = None
+    """Name by which a native program opens an input. Inputs of a command follow from the command."""
+    spot_checks: Annotated[bool, typer.Option("--spot-checks")] = False
+    """Compute jobs of proven computers once; someone else's computer checks 10 / W of them, where W is the number of checked
+    valid results in a row. Jobs of other computers have a quorum of 2."""
+    optional_outputs: Annotated[list[str] | None, typer.Option("--optional-output", metavar="NAME")] = None
+    """An output that may be missing."""
+    max_output: Annotated[str, typer.Option(metavar="SIZE")] = "50MB"
+    """Maximum size of each output."""
+    gzip_outputs: Annotated[bool, typer.Option("--gzip-outputs")] = False
+    """Volunteers' clients compress outputs for the upload."""
+    input_template: Annotated[Path | None, typer.Option(metavar="FILE.xml")] = None
+    """BOINC input template of a native program."""
+    output_template: Annotated[Path | None, typer.Option(metavar="FILE.xml")] = None
+    """BOINC output template of a native program."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,26 +58,14 @@ class CheckOptions:
 
     panel: ClassVar[str] = "Checks of answers"
 
-    quorum: Annotated[
-        int | None, typer.Option(min=1, max=100, help="Computers that must agree on each job. Default 1.")
-    ] = None
-    compare: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RULE",
-            help="bitwise, numeric:rtol=1e-6,atol=0, trivial, or python:FILE.py:function. Default bitwise.",
-        ),
-    ] = None
-    assimilate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE.py:FUNCTION",
-            help="Called with each agreed answer; or folder:PATH to have answers written there.",
-        ),
-    ] = None
-    function_files: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE…", help="Further files that your functions import.")
-    ] = None
+    quorum: Annotated[int | None, typer.Option(min=1, max=100)] = None
+    """Computers that must agree on each job. Default 1."""
+    compare: Annotated[str | None, typer.Option(metavar="RULE")] = None
+    """bitwise, numeric:rtol=1e-6,atol=0, trivial, or python:FILE.py:function. Default bitwise."""
+    assimilate: Annotated[str | None, typer.Option(metavar="FILE.py:FUNCTION")] = None
+    """Called with each agreed answer; or folder:PATH to have answers written there."""
+    function_files: Annotated[list[Path] | None, typer.Option(metavar="FILE…")] = None
+    """Further files that your functions import."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,22 +74,16 @@ class AppLimitOptions:
 
     panel: ClassVar[str] = "Needs and limits of a job"
 
-    flops_est: Annotated[
-        float | None,
-        typer.Option(min=1, help="Floating-point operations of one job, estimated. Default 3.6e12."),
-    ] = None
-    flops_bound: Annotated[
-        float | None, typer.Option(min=1, help="Jobs that need more are aborted. Default 240 × the estimate.")
-    ] = None
-    memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Memory that a job needs. Default 500MB.")
-    ] = None
-    disk: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Disk that a job may use. Default 1GB.")
-    ] = None
-    delay_bound: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Deadline of a job, e.g. 36h. Default 7d.")
-    ] = None
+    flops_est: Annotated[float | None, typer.Option(min=1)] = None
+    """Floating-point operations of one job, estimated. Default 3.6e12."""
+    flops_bound: Annotated[float | None, typer.Option(min=1)] = None
+    """Jobs that need more are aborted. Default 240 × the estimate."""
+    memory: Annotated[str | None, typer.Option(metavar="SIZE")] = None
+    """Memory that a job needs. Default 500MB."""
+    disk: Annotated[str | None, typer.Option(metavar="SIZE")] = None
+    """Disk that a job may use. Default 1GB."""
+    delay_bound: Annotated[str | None, typer.Option(metavar="TIME")] = None
+    """Deadline of a job, e.g. 36h. Default 7d."""
 
     def body(self) -> LimitsBody:
         """Return the options as an API body; raises ConfigError."""
@@ -139,47 +105,18 @@ class CreditOptions:
 
     panel: ClassVar[str] = "Credit"
 
-    system: Annotated[
-        str | None,
-        typer.Option(
-            "--credit",
-            metavar="SYSTEM",
-            help="Credit system; see `cobblestone credit systems`. Default steady.",
-        ),
-    ] = None
-    per_job: Annotated[
-        float | None, typer.Option("--credit-per-job", min=0, help="With --credit fixed: credit of each job.")
-    ] = None
-    partial: Annotated[
-        bool | None,
-        typer.Option(
-            "--partial-credit/--no-partial-credit",
-            help="Trickle messages of running jobs grant provisional credit.",
-        ),
-    ] = None
-    host_scale_check: Annotated[
-        bool | None,
-        typer.Option(
-            "--host-scale-check/--no-host-scale-check",
-            help="Use only credit scales of proven hosts (against cherry-picking).",
-        ),
-    ] = None
-    per_cpu_second: Annotated[
-        float | None,
-        typer.Option(
-            "--credit-per-cpu-second",
-            min=0,
-            help="With --credit counted: published average for programs that cannot count. 0: from the app's own jobs.",
-        ),
-    ] = None
-    function: Annotated[
-        str | None,
-        typer.Option(
-            "--credit-function",
-            metavar="FILE.py:FUNCTION",
-            help="With --credit assigned: called with each result; returns its credit.",
-        ),
-    ] = None
+    system: Annotated[str | None, typer.Option("--credit", metavar="SYSTEM")] = None
+    """Credit system; see `cobblestone credit systems`. Default steady."""
+    per_job: Annotated[float | None, typer.Option("--credit-per-job", min=0)] = None
+    """With --credit fixed: credit of each job."""
+    partial: Annotated[bool | None, typer.Option("--partial-credit/--no-partial-credit")] = None
+    """Trickle messages of running jobs grant provisional credit."""
+    host_scale_check: Annotated[bool | None, typer.Option("--host-scale-check/--no-host-scale-check")] = None
+    """Use only credit scales of proven hosts (against cherry-picking)."""
+    per_cpu_second: Annotated[float | None, typer.Option("--credit-per-cpu-second", min=0)] = None
+    """With --credit counted: published average for programs that cannot count. 0: from the app's own jobs."""
+    function: Annotated[str | None, typer.Option("--credit-function", metavar="FILE.py:FUNCTION")] = None
+    """With --credit assigned: called with each result; returns its credit."""
 
     def body(self) -> CreditBody:
         """Return the options as an API body."""
@@ -194,82 +131,38 @@ class DispatchOptions:
 
     panel: ClassVar[str] = "Who gets jobs"
 
-    adaptive: Annotated[
-        bool | None,
-        typer.Option(
-            "--adaptive/--no-adaptive",
-            help="Trusted computers compute jobs alone, with spot checks. Needs a quorum of 2 or more.",
-        ),
-    ] = None
+    adaptive: Annotated[bool | None, typer.Option("--adaptive/--no-adaptive")] = None
+    """Trusted computers compute jobs alone, with spot checks. Needs a quorum of 2 or more."""
     homogeneous_redundancy: Annotated[
-        Literal["none", "fine", "coarse"] | None,
-        typer.Option(
-            "--homogeneous", help="Send results of a job to similar computers: none, fine or coarse."
-        ),
+        Literal["none", "fine", "coarse"] | None, typer.Option("--homogeneous")
     ] = None
-    homogeneous_app_version: Annotated[
-        bool | None,
-        typer.Option("--one-version/--any-version", help="All results of a job use one app version."),
-    ] = None
-    locality: Annotated[
-        bool | None,
-        typer.Option(
-            "--locality/--no-locality",
-            help="Send jobs first to computers that have one of their sticky files.",
-        ),
-    ] = None
-    size_class_count: Annotated[
-        int | None,
-        typer.Option(
-            "--size-classes",
-            min=1,
-            max=21,
-            help="Number of speed classes of computers; large jobs go to fast ones.",
-        ),
-    ] = None
-    non_cpu_intensive: Annotated[
-        bool | None,
-        typer.Option(
-            "--always/--not-always",
-            help="One job on every computer at all times: it needs hardly any computing.",
-        ),
-    ] = None
-    beta: Annotated[
-        bool | None, typer.Option("--beta/--no-beta", help="Only for volunteers who allow test applications.")
-    ] = None
-    show_outputs: Annotated[
-        bool | None,
-        typer.Option(
-            "--show-outputs/--no-show-outputs",
-            help="Volunteers may download the answers that their computers found.",
-        ),
-    ] = None
-    min_version: Annotated[
-        int | None, typer.Option(min=0, help="Versions below this are not used (100 x major + minor).")
-    ] = None
-    max_jobs_on_host: Annotated[
-        int | None,
-        typer.Option("--max-on-host", min=0, help="Most jobs on a computer at a time; 0: no limit."),
-    ] = None
-    max_jobs_in_progress: Annotated[
-        int | None, typer.Option("--max-per-cpu", min=0, help="Most jobs for the CPU at a time, per CPU.")
-    ] = None
-    max_gpu_jobs_in_progress: Annotated[
-        int | None, typer.Option("--max-per-gpu", min=0, help="Most jobs for GPUs at a time, per GPU.")
-    ] = None
-    max_jobs_per_rpc: Annotated[
-        int | None, typer.Option("--max-per-reply", min=0, help="Most jobs in one reply; 0: no limit.")
-    ] = None
-    bandwidth: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Download speed that a computer must have, in bytes per second."),
-    ] = None
-    max_jobs_per_day_init: Annotated[
-        int | None,
-        typer.Option(
-            "--first-day", min=0, help="Jobs per processor for a computer that has not returned any yet."
-        ),
-    ] = None
+    """Send results of a job to similar computers: none, fine or coarse."""
+    homogeneous_app_version: Annotated[bool | None, typer.Option("--one-version/--any-version")] = None
+    """All results of a job use one app version."""
+    locality: Annotated[bool | None, typer.Option("--locality/--no-locality")] = None
+    """Send jobs first to computers that have one of their sticky files."""
+    size_class_count: Annotated[int | None, typer.Option("--size-classes", min=1, max=21)] = None
+    """Number of speed classes of computers; large jobs go to fast ones."""
+    non_cpu_intensive: Annotated[bool | None, typer.Option("--always/--not-always")] = None
+    """One job on every computer at all times: it needs hardly any computing."""
+    beta: Annotated[bool | None, typer.Option("--beta/--no-beta")] = None
+    """Only for volunteers who allow test applications."""
+    show_outputs: Annotated[bool | None, typer.Option("--show-outputs/--no-show-outputs")] = None
+    """Volunteers may download the answers that their computers found."""
+    min_version: Annotated[int | None, typer.Option(min=0)] = None
+    """Versions below this are not used (100 x major + minor)."""
+    max_jobs_on_host: Annotated[int | None, typer.Option("--max-on-host", min=0)] = None
+    """Most jobs on a computer at a time; 0: no limit."""
+    max_jobs_in_progress: Annotated[int | None, typer.Option("--max-per-cpu", min=0)] = None
+    """Most jobs for the CPU at a time, per CPU."""
+    max_gpu_jobs_in_progress: Annotated[int | None, typer.Option("--max-per-gpu", min=0)] = None
+    """Most jobs for GPUs at a time, per GPU."""
+    max_jobs_per_rpc: Annotated[int | None, typer.Option("--max-per-reply", min=0)] = None
+    """Most jobs in one reply; 0: no limit."""
+    bandwidth: Annotated[str | None, typer.Option(metavar="SIZE")] = None
+    """Download speed that a computer must have, in bytes per second."""
+    max_jobs_per_day_init: Annotated[int | None, typer.Option("--first-day", min=0)] = None
+    """Jobs per processor for a computer that has not returned any yet."""
 
     def changes(self) -> AppChanges:
         """Return the changes as an API body; raises ConfigError."""

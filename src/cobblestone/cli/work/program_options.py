@@ -22,124 +22,50 @@ class ProgramOptions:
 
     panel: ClassVar[str] = "Program"
 
-    command: Annotated[
-        str | None,
-        typer.Option(
-            help='Command line with placeholders, e.g. "python3 period.py {input} {output}". An app without one is a'
-            " native program: add its executables with `app version add`."
-        ),
-    ] = None
+    command: str | None = None
+    """Command line with placeholders, e.g. "python3 period.py {input} {output}". An app without one is a native program: add
+    its executables with `app version add`."""
     files: FilesOption = None
-    program: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A program of any kind: cobblestone finds the best way to run it on volunteers' "
-            "computers, gives the reason, and uses it if nothing more is needed.",
-        ),
-    ] = None
-    wasm: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.wasm",
-            help="A WebAssembly module for the command, the same on Windows, macOS and Linux; the "
-            "command's first word is its name.",
-        ),
-    ] = None
-    source: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE.c", help="C or C++ source, compiled to such a module; repeat it for more files."
-        ),
-    ] = None
-    python: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.py",
-            help='A Python program; short for --files FILE.py and --command "python3 FILE.py {input} {output}".',
-        ),
-    ] = None
-    portable: Annotated[
-        bool,
-        typer.Option(
-            "--portable",
-            help="Include Python as WebAssembly: the program runs on every Windows, macOS and Linux "
-            "computer, but more slowly.",
-        ),
-    ] = False
-    requirements: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.txt", help="Pure Python packages to include with a portable program."),
-    ] = None
-    in_browsers: Annotated[
-        bool,
-        typer.Option(
-            "--browser",
-            help="Also compute it in visitors' browsers, on the project's page /compute; for "
-            "WebAssembly or a bundle, and a quorum of 2 or more.",
-        ),
-    ] = False
-    bundle: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.txt",
-            help="Packages, also compiled ones, to include with a bundled Python: for Windows, macOS "
-            "and Linux.",
-        ),
-    ] = None
-    bundle_python: Annotated[str, typer.Option(metavar="VERSION", help="Version of the bundled Python.")] = (
-        "3.12"
-    )
-    container: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="IMAGE.tar",
-            help="An image, saved by podman or docker, in which the command runs: for Linux "
-            "computers that have podman or docker.",
-        ),
-    ] = None
-    installed: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODULE",
-            help="A Python module that all your volunteers' computers have, so it is not included.",
-        ),
-    ] = None
-    title: Annotated[str | None, typer.Option(help="Name that volunteers see.")] = None
-    platforms: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--platform",
-            help="Platform of the command, e.g. x86_64-pc-linux-gnu. Not needed: it follows from the files.",
-        ),
-    ] = None
-    plan_class: Annotated[
-        str, typer.Option(help="Requirements of a command: a class of plan_classes.toml.")
-    ] = ""
-    gpu: Annotated[
-        str | None,
-        typer.Option(
-            metavar="nvidia|amd|intel|any", help="The command computes on a GPU; {gpu} in it is its number."
-        ),
-    ] = None
-    gpu_memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="With --gpu: memory that the GPU must have.")
-    ] = None
-    gpu_share: Annotated[
-        float | None,
-        typer.Option(metavar="PART", help="With --gpu: the part of it that a job uses. Default 1."),
-    ] = None
-    outputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--output",
-            metavar="NAME",
-            help="An output file that the program writes. Not needed for those named in the command.",
-        ),
-    ] = None
-    stdout: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Save what the program prints as this output.")
-    ] = None
+    program: Annotated[Path | None, typer.Option(metavar="FILE")] = None
+    """A program of any kind: cobblestone finds the best way to run it on volunteers' computers, gives the reason, and uses
+    it if nothing more is needed."""
+    wasm: Annotated[Path | None, typer.Option(metavar="FILE.wasm")] = None
+    """A WebAssembly module for the command, the same on Windows, macOS and Linux; the command's first word is its name."""
+    source: Annotated[list[Path] | None, typer.Option(metavar="FILE.c")] = None
+    """C or C++ source, compiled to such a module; repeat it for more files."""
+    python: Annotated[Path | None, typer.Option(metavar="FILE.py")] = None
+    """A Python program; short for --files FILE.py and --command "python3 FILE.py {input} {output}"."""
+    portable: Annotated[bool, typer.Option("--portable")] = False
+    """Include Python as WebAssembly: the program runs on every Windows, macOS and Linux computer, but more slowly."""
+    requirements: Annotated[Path | None, typer.Option(metavar="FILE.txt")] = None
+    """Pure Python packages to include with a portable program."""
+    in_browsers: Annotated[bool, typer.Option("--browser")] = False
+    """Also compute it in visitors' browsers, on the project's page /compute; for WebAssembly or a bundle, and a quorum of 2
+    or more."""
+    bundle: Annotated[Path | None, typer.Option(metavar="FILE.txt")] = None
+    """Packages, also compiled ones, to include with a bundled Python: for Windows, macOS and Linux."""
+    bundle_python: Annotated[str, typer.Option(metavar="VERSION")] = "3.12"
+    """Version of the bundled Python."""
+    container: Annotated[Path | None, typer.Option(metavar="IMAGE.tar")] = None
+    """An image, saved by podman or docker, in which the command runs: for Linux computers that have podman or docker."""
+    installed: Annotated[list[str] | None, typer.Option(metavar="MODULE")] = None
+    """A Python module that all your volunteers' computers have, so it is not included."""
+    title: str | None = None
+    """Name that volunteers see."""
+    platforms: Annotated[list[str] | None, typer.Option("--platform")] = None
+    """Platform of the command, e.g. x86_64-pc-linux-gnu. Not needed: it follows from the files."""
+    plan_class: str = ""
+    """Requirements of a command: a class of plan_classes.toml."""
+    gpu: Annotated[str | None, typer.Option(metavar="nvidia|amd|intel|any")] = None
+    """The command computes on a GPU; {gpu} in it is its number."""
+    gpu_memory: Annotated[str | None, typer.Option(metavar="SIZE")] = None
+    """With --gpu: memory that the GPU must have."""
+    gpu_share: Annotated[float | None, typer.Option(metavar="PART")] = None
+    """With --gpu: the part of it that a job uses. Default 1."""
+    outputs: Annotated[list[str] | None, typer.Option("--output", metavar="NAME")] = None
+    """An output file that the program writes. Not needed for those named in the command."""
+    stdout: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    """Save what the program prints as this output."""
 
 
 def complete(program: ProgramOptions, *, is_new: bool, say: Callable[[str], None]) -> ProgramOptions:

@@ -100,26 +100,28 @@ def _task_line(task: Task, canonical: int | None) -> str:
 class RuleOptions:
     """Editable rules of an unfinished workunit."""
 
-    priority: Annotated[int | None, typer.Option(help="Higher priorities are sent first.")] = None
-    max_error_results: Annotated[int | None, typer.Option(min=0, help="Most failed results.")] = None
-    max_total_results: Annotated[int | None, typer.Option(min=1, help="Most results in total.")] = None
-    max_success_results: Annotated[
-        int | None, typer.Option(min=1, help="Most successful results without agreement.")
-    ] = None
+    priority: int | None = None
+    """Higher priorities are sent first."""
+    max_error_results: Annotated[int | None, typer.Option(min=0)] = None
+    """Most failed results."""
+    max_total_results: Annotated[int | None, typer.Option(min=1)] = None
+    """Most results in total."""
+    max_success_results: Annotated[int | None, typer.Option(min=1)] = None
+    """Most successful results without agreement."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkunitLimits:
     """Editable limits of an unfinished workunit."""
 
-    rsc_fpops_bound: Annotated[
-        float | None, typer.Option("--fpops-bound", help="Operations after which it is aborted.")
-    ] = None
-    rsc_memory_bound: Annotated[
-        float | None, typer.Option("--memory-bound", help="Memory bound in bytes.")
-    ] = None
-    rsc_disk_bound: Annotated[float | None, typer.Option("--disk-bound", help="Disk bound in bytes.")] = None
-    delay_bound: Annotated[float | None, typer.Option(help="Seconds until the deadline.")] = None
+    rsc_fpops_bound: Annotated[float | None, typer.Option("--fpops-bound")] = None
+    """Operations after which it is aborted."""
+    rsc_memory_bound: Annotated[float | None, typer.Option("--memory-bound")] = None
+    """Memory bound in bytes."""
+    rsc_disk_bound: Annotated[float | None, typer.Option("--disk-bound")] = None
+    """Disk bound in bytes."""
+    delay_bound: float | None = None
+    """Seconds until the deadline."""
 
 
 @workunit_commands.command("edit")

@@ -22,17 +22,27 @@ class Administration:
         self._call = connection.call
 
     def create_token(
-        self, name: str, scopes: Iterable[str], *, days: float | None = None, share: float = 1.0
+        self,
+        name: str,
+        scopes: Iterable[str],
+        *,
+        days: float | None = None,
+        share: float = 1.0,
+        apps: Sequence[str] | None = None,
+        max_jobs: int | None = None,
     ) -> people.CreatedToken:
         """Create a token for ``days`` days, or until it is revoked.  Its text is shown only once.
 
-        ``share``: when several submitters have jobs waiting, computers are divided among them in this proportion.
+        ``share``: when several submitters have jobs waiting, computers are divided among them in this proportion.  ``apps``:
+        the only ones of which it may submit jobs.  ``max_jobs``: unfinished ones at a time.
         """
         body = people.NewToken(
             name=name,
             scopes=cast("list[Scope]", list(scopes)),  # others are refused by the project
             days=days,
             share=share,
+            apps=None if apps is None else list(apps),
+            max_jobs=max_jobs,
         )
         return self._call(endpoints.CREATE_TOKEN, body=body)
 
@@ -68,6 +78,12 @@ class Administration:
     def change_user(self, user_id: int, changes: people.UserChanges) -> people.UserDetails:
         """Change the profile of an account.  Raises NotFoundError."""
         return self._call(endpoints.CHANGE_USER, user_id, body=changes)
+
+    def set_rights(self, user_id: int, rights: people.Rights | None) -> people.UserDetails:
+        """Let an account submit jobs, or (None) no more.  Raises NotFoundError, ConflictError."""
+        if rights is None:
+            return self._call(endpoints.WITHDRAW_RIGHTS, user_id)
+        return self._call(endpoints.SET_RIGHTS, user_id, body=rights)
 
     def create_team(self, name: str, founder: int) -> people.Team:
         """Create a team; its founder joins it.  Raises NotFoundError, ConflictError."""

@@ -16,6 +16,7 @@ from cobblestone.domain.errors import Conflict
 from cobblestone.domain.exports import ExportedUser
 from cobblestone.domain.people import ConsentKind, Team, User
 from cobblestone.domain.values import TeamId, form_of
+from cobblestone.server.accounts.ownership import public_key
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.rate_limits import client_address, limit_key, refuse_after
@@ -67,6 +68,7 @@ class AccountRpc:
         """Answer ``get_project_config.php``: what a client must know before it attaches."""
         settings = self._ctx.settings
         platforms = await self._ctx.store.aread(_platforms)
+        key = await asyncio.to_thread(public_key, self._ctx.folder)
         return write_project_config(
             ProjectConfig(
                 name=settings.project.name,
@@ -77,6 +79,7 @@ class AccountRpc:
                 invite_code_required=settings.accounts.creation == "invitation",
                 terms_of_use=self._ctx.texts.text("terms", ENGLISH) or "",
                 platforms=tuple(PlatformEntry(platform_name=name) for name in platforms),
+                account_ownership_public_key=key,
             )
         )
 
@@ -123,7 +126,7 @@ class AccountRpc:
     async def am_get_info(self, request: Request) -> bytes:
         """Answer ``am_get_info.php``: what an account manager asks about an account, by its key."""
         self._count_lookup(request)
-        key = wire.parse_am_get_info(request.url.query).account_key
+        key = wire.parse_am_get_info(request.url.query)
         user = await self._ctx.store.aread(lambda db: _owner(db, key))
         is_founder, has_profile = await self._ctx.store.aread(
             lambda db: (_is_founder(db, user), profile_of(db, user.id) is not None)

@@ -18,7 +18,7 @@ from cobblestone.api_schema import people as schema
 from cobblestone.api_schema.values import PageQuery
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.people import Scope, Team, User
+from cobblestone.domain.people import Scope, SubmitRights, Team, User
 from cobblestone.domain.reasons import exit_advice
 from cobblestone.domain.values import AppId, HostId, TeamId, UserId, form_of
 from cobblestone.policy.credit.rac import decayed
@@ -33,6 +33,7 @@ from cobblestone.store.operation.page_queries import TaskOwner, TaskRow
 from cobblestone.store.people import account_changes, credentials, hosts, users
 from cobblestone.store.people.credentials import ApiToken
 from cobblestone.store.people.users import NewsItem
+from cobblestone.store.work import submitters
 from cobblestone.wire.project import account as wire
 
 
@@ -151,6 +152,7 @@ def _check_profile(changes: dict[str, Any]) -> None:
 
 def _user_details(db: Database, user: User, now: float) -> schema.UserDetails:
     tasks = page_queries.count_tasks(db, TaskOwner(user_id=user.id))
+    held = submitters.token_of(db, user.id)
     return form_of(
         schema.UserDetails,
         user,
@@ -159,7 +161,21 @@ def _user_details(db: Database, user: User, now: float) -> schema.UserDetails:
         blocked=user.blocked_reason,
         computers=listings.count_hosts(db, user.id),
         tasks={state.value: number for state, number in tasks.items()},
+        submits=None
+        if held is None
+        else schema.GivenRights(
+            **_rights_fields(held.rights), jobs_in_progress=submitters.jobs_in_progress(db, held.id)
+        ),
     )
+
+
+def _rights_fields(rights: SubmitRights) -> dict[str, Any]:
+    apps = None if rights.apps is None else sorted(rights.apps)
+    return {"apps": apps, "max_jobs": rights.max_jobs, "share": rights.share}
+
+
+def _rights_from(body: schema.Rights) -> SubmitRights:
+    return form_of(SubmitRights, body, apps=None if body.apps is None else frozenset(body.apps))
 
 
 def _user_or_missing(db: Database, user_id: int) -> User:
@@ -167,6 +183,32 @@ def _user_or_missing(db: Database, user_id: int) -> User:
     if user is None or user.erased:
         raise NotFound(f"There is no user {user_id}. See: cobblestone user list")
     return user
+
+
+@answers(endpoints.SET_RIGHTS, quiet=True)
+async def set_rights(call: Call, user_id: UserId, body: schema.Rights) -> schema.UserDetails:
+    """Let an account submit jobs, or change what it may submit.
+
+    It sees and uses only its own batches, on the pages and with tokens of its own.
+    """
+    return await _set_rights(call, user_id, _rights_from(body))
+
+
+@answers(endpoints.WITHDRAW_RIGHTS, quiet=True)
+async def withdraw_rights(call: Call, user_id: UserId) -> schema.UserDetails:
+    """Take the right to submit from an account.
+
+    Jobs that it has submitted go on.
+    """
+    return await _set_rights(call, user_id, None)
+
+
+async def _set_rights(call: Call, user_id: UserId, rights: SubmitRights | None) -> schema.UserDetails:
+    def change(tx: Transaction) -> schema.UserDetails:
+        interventions.set_rights(tx, call.ctx, user_id, rights, call.actor)
+        return _user_details(tx, _user_or_missing(tx, user_id), call.now)
+
+    return await call.ctx.store.awrite(change)
 
 
 @answers(endpoints.CREATE_TEAM)
@@ -214,7 +256,7 @@ def _token_reply(token: ApiToken, now: float) -> schema.Token:
         expires=token.expire_time,
         revoked=token.revoke_time,
         usable=token.usable(now),
-        share=token.share,
+        **_rights_fields(token.rights),
     )
 
 
@@ -239,7 +281,10 @@ async def create_token(call: Call, body: schema.NewToken) -> schema.CreatedToken
         )
     expire_time = None if body.days is None else call.now + body.days * DAY
 
+    rights = _rights_from(body)
+
     def create(tx: Transaction) -> schema.CreatedToken:
+        submitters.check_apps(tx, rights)
         token = credentials.create_token(
             tx,
             secret,
@@ -247,7 +292,7 @@ async def create_token(call: Call, body: schema.NewToken) -> schema.CreatedToken
             scopes=body.scopes,
             now=call.now,
             expire_time=expire_time,
-            share=body.share,
+            rights=rights,
         )
         return schema.CreatedToken(token=secret, **msgspec.structs.asdict(_token_reply(token, call.now)))
 

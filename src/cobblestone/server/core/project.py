@@ -39,19 +39,17 @@ class ProjectFolder(ServiceFolder):
     upload = Place("upload")  #: folder of large output files; small ones are in the database
     archive = Place("archive.sqlite")  #: database of purged jobs
     results = Place("results")  #: folder that assimilators write to: one subfolder per app
-    exports = Place(
-        "exports"
-    )  #: folder of exports for statistics sites: one subfolder each, and a link to the newest
+    #: folder of exports for statistics sites: one subfolder each, and a link to the newest
+    exports = Place("exports")
     pyodide = Place("pyodide")  #: folder of Pyodide, installed by the operator: one subfolder per version
     staging = Place("staging")  #: folder for incoming files; emptied at start
     run_file = Place("server.json")  #: file with address and process id of the running server, as JSON
-    secret_file = Place(
-        "keys", "secret"
-    )  #: random bytes from which upload signatures and cookies are derived
+    #: random bytes from which upload signatures and cookies are derived
+    secret_file = Place("keys", "secret")
     admin_token_file = Place("keys", "admin.token")  #: API token for users who can read this folder
-    code_sign_private = Place(
-        "keys", "code_sign_private"
-    )  #: private key that signs app files; may be kept elsewhere
+    ownership_private = Place("keys", "account_ownership_private.pem")  #: signs proofs of ownership; optional
+    #: private key that signs app files; may be kept elsewhere
+    code_sign_private = Place("keys", "code_sign_private")
     code_sign_public = Place("keys", "code_sign_public")  #: public key with which clients check app files
 
     def make(self) -> None:

@@ -26,9 +26,8 @@ def find_system(name: str) -> CreditSystem:
         ConfigError: there is none of that name; the text lists those that there are.
     """
     try:
-        return credit_system(
-            name or DeployedSystem().name
-        )  # what an app stored without a name has always had
+        # what an app stored without a name has always had
+        return credit_system(name or DeployedSystem().name)
     except ConfigError:
         for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
             system: CreditSystem = entry.load()()

@@ -5,17 +5,19 @@ from __future__ import annotations
 import secrets
 from dataclasses import replace
 
-from cobblestone.domain.errors import Conflict
-from cobblestone.domain.people import User
+from cobblestone.domain.errors import Conflict, NotAllowed
+from cobblestone.domain.people import SubmitRights, User
 from cobblestone.domain.values import UserId
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
+from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import audit, interventions
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.interventions import Blockable
 from cobblestone.store.people import account_changes, users
-from cobblestone.store.work import batches, lifecycle
+from cobblestone.store.people.credentials import ApiToken
+from cobblestone.store.work import batches, lifecycle, submitters
 from cobblestone.store.work.batches import MAX_JOBS_PER_CALL, BatchRow
 from cobblestone.wire.project.account import passwd_hash, weak_authenticator
 
@@ -50,13 +52,19 @@ async def cancel_batch(ctx: ServerContext, batch_id: int, actor: Actor) -> Batch
     return await ctx.store.aread(lambda db: batches.batch_by_id(db, batch_id))
 
 
-async def retry_batch(ctx: ServerContext, batch_id: int, actor: Actor) -> BatchRow:
-    """Submit the failed or cancelled jobs of a batch again, as a new batch.
+async def retry_batch(
+    ctx: ServerContext, batch_id: int, actor: Actor, *, submitter: ApiToken | None = None
+) -> BatchRow:
+    """Submit the failed or cancelled jobs of a batch again, as a new batch.  ``submitter``: who asks; None: an operator.
 
     Raises:
         NotFound: there is no such batch, or an input file is gone.
-        Conflict: it has no such jobs.
+        NotAllowed: the submitter may not submit such jobs any more.
+        Conflict: the batch has no such jobs, or more than the submitter may have unfinished.
     """
+
+    def check(tx: Transaction, old: BatchRow, n_jobs: int) -> None:
+        submitters.check_rights(tx, submitter, apps.app_by_id(tx, old.app_id).name, n_jobs, now=ctx.clock())
 
     def begin(tx: Transaction) -> tuple[BatchRow, list[int]]:
         old = batches.batch_by_id(tx, batch_id)
@@ -65,6 +73,7 @@ async def retry_batch(ctx: ServerContext, batch_id: int, actor: Actor) -> BatchR
             raise Conflict(
                 f"Batch {batch_id} has no closed failed jobs. See: cobblestone batch jobs {batch_id}"
             )
+        check(tx, old, old.n_error)
         new = _batch_like(tx, ctx, old, f"retry of {old.name}")
         new = interventions.copy_jobs(tx, new, ids, now=ctx.clock())
         _note(tx, ctx, actor, "retry batch", f"batch {batch_id}", None, {"new_batch": new.id})
@@ -76,10 +85,15 @@ async def retry_batch(ctx: ServerContext, batch_id: int, actor: Actor) -> BatchR
         def more(tx: Transaction, after: int = ids[-1]) -> list[int]:
             found = interventions.failed_workunits(tx, batch_id, after=after, limit=MAX_JOBS_PER_CALL)
             if found:
+                check(tx, new, len(found))
                 interventions.copy_jobs(tx, batches.batch_by_id(tx, new.id), found, now=ctx.clock())
             return found
 
-        ids = await ctx.store.awrite(more)
+        try:
+            ids = await ctx.store.awrite(more)
+        except (Conflict, NotAllowed):  # others were submitted meanwhile: all or nothing
+            await cancel_batch(ctx, new.id, actor)
+            raise
     return await ctx.store.awrite(lambda tx: batches.close_batch(tx, new.id, now=ctx.clock()))
 
 
@@ -151,6 +165,21 @@ async def reset_password(ctx: ServerContext, user_id: int, actor: Actor) -> str:
 
     await ctx.store.awrite(change)
     return password
+
+
+def set_rights(
+    tx: Transaction, ctx: ServerContext, user_id: int, rights: SubmitRights | None, actor: Actor
+) -> None:
+    """Let an account submit jobs, change what it may submit, or (None) take that right away.  Raises NotFound, Conflict."""
+    user = interventions.user_or_missing(tx, user_id)
+    held = submitters.token_of(tx, user.id)
+    if rights is None:
+        submitters.withdraw(tx, user.id, now=ctx.clock())
+    elif user.erase_time is not None:
+        raise Conflict(f"The account {user_id} is being deleted.")
+    else:
+        submitters.allow(tx, user.id, rights, now=ctx.clock())
+    _note(tx, ctx, actor, "set rights to submit", f"user {user_id}", held and held.rights, rights)
 
 
 def delete_user(tx: Transaction, ctx: ServerContext, user_id: int, actor: Actor) -> None:

@@ -39,7 +39,9 @@ def project_monitoring(ctx: ServerContext, *, of_project: bool) -> Monitoring:
 
     async def accepts(token: str) -> bool:
         found = await ctx.store.aread(lambda db: credentials.token_by_secret(db, token))
-        return found is not None and found.usable(ctx.clock()) and Scope.READ in found.scopes
+        if found is None or found.user_id is not None:  # an account that submits sees its own jobs only
+            return False
+        return found.usable(ctx.clock()) and Scope.READ in found.scopes
 
     return Monitoring(
         ctx,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from functools import partial
 
 from starlette.responses import Response
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.people import ConsentKind, Scope, User
+from cobblestone.server.accounts import ownership
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.http.rate_limits import TooManyAttempts
@@ -20,6 +23,7 @@ from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import account_changes, consents
 from cobblestone.store.people import credentials as tokens
 from cobblestone.store.people.credentials import ApiToken
+from cobblestone.store.work import submitters
 
 TOKEN_DAYS = (30, 90, 365)
 MAX_TOKENS = 20
@@ -209,11 +213,39 @@ class AccountSettingsPages(Pages[ProjectSite]):
         self._site.sessions.start(response, user)
         return response
 
+    # -- proof of ownership -------------------------------------------------------------------------
+
+    @shows("/account_ownership.php", methods=BOTH, own=True)
+    async def ownership(self, visit: ProjectVisit, user: User) -> Response:
+        """Sign a text together with the account's number, for another site."""
+        if not visit.ctx.folder.ownership_private.exists():
+            raise PageError(404, _("Not found"), _("This project does not prove who owns an account."))
+        text, problem, proof = "", "", ""
+        if visit.request.method == "POST":
+            text = (await visit.form()).get("user_data", "").strip()
+            if not 0 < len(text) <= ownership.MAX_TEXT or not text.isprintable():
+                problem = _(
+                    "Enter the text as the other site shows it: one line of at most %(max)d characters."
+                )
+                problem %= {"max": ownership.MAX_TEXT}
+            else:
+                url = visit.ctx.settings.project.url
+                sign = partial(ownership.prove, visit.ctx.folder, master_url=url, user_id=user.id, text=text)
+                proof = await asyncio.to_thread(sign)
+        return visit.show(
+            "account_ownership.html",
+            http_status=422 if problem else 200,
+            typed={"user_data": text},
+            problems={"user_data": problem} if problem else {},
+            proof=proof,
+            max=ownership.MAX_TEXT,
+        )
+
     # -- tokens -------------------------------------------------------------------------------------
 
     @shows("/tokens.php", methods=BOTH, own=True)
     async def tokens(self, visit: ProjectVisit, user: User) -> Response:
-        """Show tokens with which programs may read the account's own data."""
+        """Show tokens with which programs may read the account's own data, and submit jobs if it may."""
         if visit.request.method != "POST":
             return await self._show_tokens(visit, user)
         form, now = await visit.form(), visit.ctx.clock()
@@ -235,12 +267,13 @@ class AccountSettingsPages(Pages[ProjectSite]):
             }
             return await self._show_tokens(visit, user, problems={"name": problem}, status=422)
         secret = tokens.new_secret()
+        submits = [Scope.READ, Scope.SUBMIT] if form.get("submit") == "1" else []
         await visit.write(
             lambda tx: tokens.create_token(
                 tx,
                 secret,
                 name=name,
-                scopes=[Scope.ACCOUNT],
+                scopes=[Scope.ACCOUNT, *submits],
                 user_id=user.id,
                 now=now,
                 expire_time=now + int(days) * DAY,
@@ -279,6 +312,7 @@ class AccountSettingsPages(Pages[ProjectSite]):
             http_status=status,
             user=user,
             tokens=await self._tokens_of(visit, user),
+            submitter=await visit.read(lambda db: submitters.submitter_of(db, user.id)),
             problems=problems or {},
             secret=secret,
             attach_line=attach_line,

@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.hosts import Coprocessor, Host
+from cobblestone.domain.people import SubmitRights
 from cobblestone.domain.values import AppVersionId, BatchId, HostId, UserId, WorkunitId
 from cobblestone.domain.work import TaskState
 from cobblestone.policy.dispatch.rollout import RolloutPlan
@@ -41,7 +42,7 @@ from cobblestone.store.operation.figures import EndingRow, Endings, systems_of_h
 from cobblestone.store.operation.interventions import Blockable
 from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import consents, hosts
-from cobblestone.store.work import batches
+from cobblestone.store.work import batches, submitters
 
 K = TypeVar("K")
 
@@ -383,10 +384,14 @@ def _host(db: Database, number: int, since: float) -> dict[str, Any]:
 
 
 def _user(db: Database, number: int) -> dict[str, Any]:
+    held = submitters.token_of(db, UserId(number))
     return {
         "user": interventions.user_or_missing(db, number),
         "hosts": hosts.hosts_of_user(db, UserId(number), limit=50),
         "consents": consents.said_by(db, UserId(number)),
+        "apps": apps.list_apps(db),
+        "submitter": held,
+        "unfinished": submitters.jobs_in_progress(db, held.id) if held else 0,
     }
 
 
@@ -452,6 +457,24 @@ async def _delete_user(visit: ProjectVisit, number: int, form: Mapping[str, str]
     return f"ops_user.php?id={number}"
 
 
+async def _set_rights(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    chosen = frozenset(name[4:] for name, value in form.items() if name.startswith("app ") and value)
+    if not chosen and form.get("all_apps") != "1":
+        raise Conflict(_("Choose the apps whose jobs the account may submit."))
+    rights = SubmitRights(
+        apps=None if form.get("all_apps") == "1" else chosen,
+        max_jobs=max(1, int(_number(form.get("max_jobs", ""), most=1e9))),
+        share=max(1e-3, _number(form.get("share", ""))),
+    )
+    await visit.write(lambda tx: operations.set_rights(tx, visit.ctx, number, rights, actor))
+    return f"ops_user.php?id={number}"
+
+
+async def _withdraw_rights(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    await visit.write(lambda tx: operations.set_rights(tx, visit.ctx, number, None, actor))
+    return f"ops_user.php?id={number}"
+
+
 async def _rollout(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
     plan = RolloutPlan(
         stages=tuple(_number(part) / 100 for part in form.get("stages", "").split(",")[:20]),
@@ -487,6 +510,8 @@ _ACTIONS: Mapping[str, Action] = {
     "block_user": _block("user"),
     "unblock_user": _block("user", undo=True),
     "set_role": _set_role,
+    "set_rights": _set_rights,
+    "withdraw_rights": _withdraw_rights,
     "delete_user": _delete_user,
     "rollout": _rollout,
     "hold": _hold,
@@ -501,11 +526,11 @@ def _reason(form: Mapping[str, str]) -> str:
     return text
 
 
-def _number(text: str) -> float:
+def _number(text: str, *, most: float = 1e6) -> float:
     try:
         value = float(text.strip())
     except ValueError:
         value = -1.0
-    if not 0 <= value <= 1e6:
+    if not 0 <= value <= most:
         raise Conflict(_("%(text)s is not a valid number here.") % {"text": repr(text[:40])})
     return value

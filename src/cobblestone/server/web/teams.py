@@ -209,9 +209,8 @@ def _not_founder() -> PageError:
 
 MAX_MESSAGE_TITLE = 100
 MAX_MESSAGE_TEXT = 3000
-MAX_MESSAGE_FORM_BYTES = (
-    12 * (MAX_MESSAGE_TITLE + MAX_MESSAGE_TEXT) + 2000
-)  # a letter of four bytes takes twelve in a form
+# a letter of four bytes takes twelve in a form
+MAX_MESSAGE_FORM_BYTES = 12 * (MAX_MESSAGE_TITLE + MAX_MESSAGE_TEXT) + 2000
 MESSAGES_SHOWN = 20
 
 

@@ -49,6 +49,7 @@ def wrong_method(method: str, allowed: Iterable[str]) -> ApiProblem:
 _STATUSES: tuple[tuple[type[errors.CobblestoneError], int, str], ...] = (
     (errors.NotFound, 404, "not_found"),
     (errors.Conflict, 409, "conflict"),
+    (errors.NotAllowed, 403, "not_allowed"),
     (errors.Busy, 503, "busy"),
     (errors.StoreError, 503, "store_failed"),
     (errors.ConfigError, 422, "bad_setting"),

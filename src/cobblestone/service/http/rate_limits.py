@@ -48,9 +48,8 @@ class AttemptBucket:
         self._size = float(per_hour)
         self._max_keys = max_keys
         self._tell = tell
-        self._levels: OrderedDict[str, tuple[float, float]] = (
-            OrderedDict()
-        )  # what is left, and when; by digest
+        # what is left, and when; by digest
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._lock = threading.Lock()  # other processes' attempts come in a thread of their own
 
     def wait(self, key: str, *, now: float) -> float:
@@ -90,9 +89,8 @@ class AttemptBucket:
 
     def _left(self, digest: str, now: float) -> float:
         left, since = self._levels.get(digest, (self._size, now))
-        if (
-            now < since
-        ):  # the clock was set back: without this nothing would fill up until it is as late again
+        # the clock was set back: without this nothing would fill up until it is as late again
+        if now < since:
             since = now
             self._levels[digest] = (left, now)
         return min(self._size, left + max(0.0, now - since) * self._size / HOUR)

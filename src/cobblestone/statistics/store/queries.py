@@ -90,9 +90,8 @@ class DayFigures:
     day: float  #: since 1970; with a fraction where the site keeps shorter steps
     total: float
     recent: float
-    brought: float | None = (
-        None  #: of the total, what was done before it counted; None: it counted before this day
-    )
+    #: of the total, what was done before it counted; None: it counted before this day
+    brought: float | None = None
 
 
 def added_up(

@@ -46,9 +46,8 @@ class Connection(Protocol):
     """A connection with explicit transactions."""
 
     row_locks: bool  #: whether other processes may write at the same time, so that rows need locks
-    savepoints: (
-        bool  #: whether a failed write is undone alone; else its neighbours are tried again without it
-    )
+    #: whether a failed write is undone alone; else its neighbours are tried again without it
+    savepoints: bool
 
     asks_ahead: bool  #: whether a question costs a round trip, so that several shall travel together
 

@@ -42,9 +42,8 @@ class UpgradePlan:
     steps: tuple[SchemaStep, ...]
     waiting: tuple[SchemaStep, ...] = ()
     in_the_way: tuple[Program, ...] = ()  #: running programs that cannot work after the first step that waits
-    bears: str | None = (
-        None  #: the oldest schema whose programs work when the steps are taken; None: as before
-    )
+    #: the oldest schema whose programs work when the steps are taken; None: as before
+    bears: str | None = None
 
     def refuse(self, name: str) -> None:
         """Refuse a plan that leaves out what this program needs.

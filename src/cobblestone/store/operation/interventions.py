@@ -294,9 +294,8 @@ def merge_computers(tx: Transaction, user_id: UserId, old: HostId, new: HostId, 
     ledger.merge_hosts(tx, user_id, source.id, target.id, created=target.create_time, now=now)
     app_credit.merge_hosts(tx, source.id, target.id, now=now)
     contributions.merge_hosts(tx, source.id, target.id, now=now)
-    kept_files.forget_hosts(
-        tx, [source.id]
-    )  # its files count for the survivor as soon as that one lists them
+    # its files count for the survivor as soon as that one lists them
+    kept_files.forget_hosts(tx, [source.id])
     tx.execute(
         "UPDATE host SET create_time = ? WHERE id = ?",
         (min(source.create_time, target.create_time), target.id),

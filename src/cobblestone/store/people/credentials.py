@@ -19,12 +19,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from cobblestone.domain.people import Scope
+from cobblestone.domain.people import Scope, SubmitRights
 from cobblestone.domain.values import HostId, UserId
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import Column, RowMapper
 
 PREFIX = "cob_"
+ALL_RIGHTS = SubmitRights()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +51,22 @@ class ApiToken(IssuedToken):
     scopes: frozenset[Scope]
     user_id: UserId | None = None  #: whose own data it opens; None: a token of the project
     host_id: HostId | None = None  #: the browser that it belongs to
-    share: float = 1.0  #: of the computers, against other submitters: `cobblestone.policy.dispatch.catalogue`
+    rights: SubmitRights = ALL_RIGHTS
 
 
-_TOKENS = RowMapper(
-    ApiToken, {"scopes": Column(decode=lambda text: frozenset(Scope(word) for word in text.split()))}
+TOKENS = RowMapper(
+    ApiToken,
+    {
+        "scopes": Column(decode=lambda text: frozenset(Scope(word) for word in text.split())),
+        "rights": RowMapper(SubmitRights),
+    },
 )
+RIGHTS = RowMapper(SubmitRights).writer()
+_INSERT = RIGHTS.insert(
+    "api_token", "name", "token_hash", "scopes", "create_time", "expire_time", "user_id", "host_id"
+)
+_MADE = "api_token WHERE coalesce(user_id, 0) = ? AND substr(token_hash, 1, 5) <> 'user '"
+"""Tokens of the project (0) or of a user, without the one that an account submits with."""
 
 
 def hash_of(secret: str) -> str:
@@ -78,29 +89,33 @@ def create_token(
     expire_time: float | None = None,
     user_id: UserId | None = None,
     host_id: HostId | None = None,
-    share: float = 1.0,
+    rights: SubmitRights = ALL_RIGHTS,
 ) -> ApiToken:
     """Store a token made by :func:`new_secret`; the text itself cannot be read back."""
     token_id = tx.insert(
-        "INSERT INTO api_token (name, token_hash, scopes, create_time, expire_time, user_id, host_id, share)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (name, hash_of(secret), " ".join(sorted(set(scopes))), now, expire_time, user_id, host_id, share),
+        _INSERT,
+        (
+            *RIGHTS.values(rights),
+            name,
+            hash_of(secret),
+            " ".join(sorted(set(scopes))),
+            now,
+            expire_time,
+            user_id,
+            host_id,
+        ),
     )
     return _token(tx, token_id, user_id)
 
 
 def token_by_secret(db: Database, secret: str) -> ApiToken | None:
     """Return the token of a text, usable or not; None if unknown."""
-    return db.first(_TOKENS, "api_token WHERE token_hash = ?", (hash_of(secret),))
+    return db.first(TOKENS, "api_token WHERE token_hash = ?", (hash_of(secret),))
 
 
 def list_tokens(db: Database, *, user_id: UserId | None = None) -> list[ApiToken]:
     """Return all tokens of the project, or those of a user; newest first."""
-    return db.load(
-        _TOKENS,
-        "api_token WHERE coalesce(user_id, 0) = ? AND host_id IS NULL ORDER BY id DESC",
-        (user_id or 0,),
-    )
+    return db.load(TOKENS, f"{_MADE} AND host_id IS NULL ORDER BY id DESC", (user_id or 0,))
 
 
 def revoke_token(tx: Transaction, token_id: int, *, now: float, user_id: UserId | None = None) -> ApiToken:
@@ -116,8 +131,7 @@ def revoke_token(tx: Transaction, token_id: int, *, now: float, user_id: UserId 
 
 def _token(db: Database, token_id: int, user_id: UserId | None) -> ApiToken:
     missing = f"There is no token {token_id}. See: cobblestone token list"
-    where = "api_token WHERE id = ? AND coalesce(user_id, 0) = ?"
-    return db.needed(_TOKENS, where, (token_id, user_id or 0), missing)
+    return db.needed(TOKENS, f"{_MADE} AND id = ?", (user_id or 0, token_id), missing)
 
 
 class Purpose(StrEnum):

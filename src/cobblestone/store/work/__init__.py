@@ -1,4 +1,4 @@
 """Workunits and results from submission to archive: rows, steps of the life cycle, dispatch, batches, uploads.
 
-It knows ``catalog`` (files) and ``engine``.
+It knows ``catalog`` (files), ``people`` (tokens of submitters) and ``engine``.
 """

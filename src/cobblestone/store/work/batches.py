@@ -109,10 +109,14 @@ def batch_by_key(db: Database, request_key: str) -> BatchRow | None:
     return db.first(_BATCHES, "batch WHERE request_key = ?", (request_key,))
 
 
-def list_batches(db: Database, *, limit: int = 100, before: int | None = None) -> list[BatchRow]:
-    """Return batches, newest first; ``before``: only those with smaller ids."""
-    where, parameters = ("WHERE id < ? ", [before]) if before is not None else ("", [])
-    return db.load(_BATCHES, f"batch {where}ORDER BY id DESC LIMIT ?", [*parameters, limit])
+def list_batches(
+    db: Database, *, limit: int = 100, before: int | None = None, token_id: int | None = None
+) -> list[BatchRow]:
+    """Return batches, newest first: only those with ids smaller than ``before``, and only of one submitter, if that is given."""
+    wanted = {"id < ?": before, "token_id = ?": token_id}
+    given = {condition: value for condition, value in wanted.items() if value is not None}
+    where = f"WHERE {' AND '.join(given)} " if given else ""
+    return db.load(_BATCHES, f"batch {where}ORDER BY id DESC LIMIT ?", [*given.values(), limit])
 
 
 def progress(db: Database, batch_ids: Collection[BatchId]) -> dict[BatchId, BatchProgress]:

@@ -76,9 +76,8 @@ class CandidateQueue:
         self._held: dict[ResultId, Candidate] = {}
         self._targeted: dict[_Key, dict[ResultId, Candidate]] = {}
         self._n_targeted = 0
-        self._any_targeted: bool | None = (
-            None  # whether there are such workunits; None: not looked since new results came
-        )
+        # whether there are such workunits; None: not looked since new results came
+        self._any_targeted: bool | None = None
         self._served: dict[int, float] = {}  # the largest turn that was sent, by priority
         self._last: tuple[int, float, int] | None = None  # priority, turn and id of the last one read
         self._complete = False  # whether all unsent results are held

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Annotated
 
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.values import value
@@ -30,7 +31,7 @@ from cobblestone.wire.scheduler.host import (
 )
 from cobblestone.wire.scheduler.reply import read_feeds, whole_element
 from cobblestone.wire.text.reader import MAX_NAME, Lenience, decode
-from cobblestone.wire.text.table import FieldTable, Inside, Mark, Number, Text, Whole
+from cobblestone.wire.text.table import Contents, FieldTable, Inside, Mark, Number, Text, Whole
 from cobblestone.wire.text.tree import Node, read_tree
 from cobblestone.wire.text.writer import html_text, number, numbers, scalar, scalars
 
@@ -65,6 +66,12 @@ _NUMBERED = re.compile(r"<(\w{1,64})>([^<]*)</\1>", re.ASCII)
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
 _ACCOUNTING = ("cpu_ec", "cpu_time", "gpu_ec", "gpu_time")
 _IN3, _IN6 = "   ", "      "
+Key = Annotated[str, Text(255, read=str.strip, optional=True)]
+OptionalName = Annotated[str, Text(255, optional=True)]
+Switch = Annotated[bool, Mark(content="1")]
+OptionalAmount = Annotated[float, Number(optional=True)]
+OptionalCount = Annotated[int, Whole(optional=True)]
+Element = Annotated[str, Inside()]
 _VERBATIM_IN_REPLY = ("global_preferences", "opaque", "user_keywords")
 
 
@@ -108,47 +115,50 @@ class ManagerRequest:
 class ManagedAccount:
     """A project that the client must attach to, or detach from."""
 
-    url: str
-    url_signature: str = ""
-    authenticator: str = ""
-    update: bool = False
-    detach: bool = False
-    detach_when_done: bool = False
-    dont_request_more_work: bool = False
-    abort_not_started: bool = False
+    url: Annotated[str, Text(255, read=str.strip)]
+    url_signature: Element = ""
+    authenticator: Key = ""
+    update: Switch = False
+    detach: Switch = False
+    detach_when_done: Switch = False
+    dont_request_more_work: Switch = False
+    abort_not_started: Switch = False
     suspend: bool | None = None
     resource_share: float | None = None  #: None: the project's own
     no_resources: tuple[str, ...] = ()
-    credit: EstimatedCredit = field(default_factory=EstimatedCredit)
-    njobs_success: int = 0
-    njobs_error: int = 0
-    user_avg_ec: float = 0.0  #: estimated credit of all of the person's computers there, a day and in total
-    user_total_ec: float = 0.0
+    # Clients before 8 do not know the following and note each of them in their log.
+    user_avg_ec: OptionalAmount = (
+        0.0  #: estimated credit of all of the person's computers there, a day and in total
+    )
+    user_total_ec: OptionalAmount = 0.0
+    credit: Annotated[EstimatedCredit, Inside()] = field(default_factory=EstimatedCredit)
+    njobs_success: OptionalCount = 0
+    njobs_error: OptionalCount = 0
 
 
 @value(kw_only=True)
 class ManagerReply:
     """One answer."""
 
-    name: str = ""
-    authenticator: str = ""
     error_num: int = 0
     error_msg: str = ""
-    messages: tuple[str, ...] = ()
-    signing_key: str = ""
-    repeat_sec: float = REPEAT_DEFAULT
-    dynamic: bool = False
-    user_name: str = ""
-    team_name: str = ""
-    send_tasks: str = ""
-    no_project_notices: bool = False
-    global_preferences: str = ""
-    host_venue: str = ""
-    opaque: str = ""
+    name: Annotated[str, Text(255)] = ""
+    signing_key: Element = ""
+    repeat_sec: Annotated[float, Number(least=REPEAT_MIN, most=REPEAT_MAX)] = REPEAT_DEFAULT
+    authenticator: Key = ""
+    user_name: OptionalName = ""
+    team_name: OptionalName = ""
+    host_venue: Annotated[str, Text(64, optional=True)] = ""
+    dynamic: Switch = False
+    messages: Contents[str] = ()
+    send_tasks: Element = ""
+    no_project_notices: Switch = False
     keywords_yes: tuple[int, ...] = ()
     keywords_no: tuple[int, ...] = ()
-    feeds: tuple[str, ...] = ()  #: addresses of RSS feeds with notices
-    accounts: tuple[ManagedAccount, ...] = ()
+    global_preferences: Element = ""
+    feeds: Contents[str] = ()  #: addresses of RSS feeds with notices
+    opaque: Element = ""
+    accounts: Contents[ManagedAccount] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,11 +180,11 @@ class ReportedProject:
 class ReceivedRequest:
     """One contact of a client."""
 
-    authenticator: str = ""
-    name: str = ""
-    password_hash: str = ""
-    host_cpid: str = ""
-    domain_name: str = ""
+    authenticator: Key = ""
+    name: Annotated[str, Text(MAX_NAME, read=str.strip)] = ""
+    password_hash: Annotated[str, Text(64, read=str.strip)] = ""
+    host_cpid: Annotated[str, Text(64)] = ""
+    domain_name: Annotated[str, Text(MAX_NAME)] = ""
     client_version: int = 0  #: 10000 * major + 100 * minor + release
     platforms: tuple[str, ...] = ()  #: primary first
     projects: tuple[ReportedProject, ...] = ()
@@ -187,55 +197,9 @@ class ReceivedRequest:
 
 # -- tables ---------------------------------------------------------------------------------------------
 
-_NAME, _KEY = Text(255, optional=True), Text(255, read=str.strip, optional=True)
-_SWITCHES = ("update", "detach", "detach_when_done", "dont_request_more_work", "abort_not_started")
-_SWITCH = Mark(content="1")
-
-_REQUEST = FieldTable(
-    ReceivedRequest,
-    {
-        "authenticator": _KEY,
-        "name": Text(MAX_NAME, read=str.strip),
-        "password_hash": Text(64, read=str.strip),
-        "host_cpid": Text(64),
-        "domain_name": Text(MAX_NAME),
-    },
-)
-_REPLY = FieldTable(
-    ManagerReply,
-    {
-        "name": Text(255),
-        "signing_key": Inside(),
-        "repeat_sec": Number(REPEAT_DEFAULT, least=REPEAT_MIN, most=REPEAT_MAX),
-        "authenticator": _KEY,
-        "user_name": _NAME,
-        "team_name": _NAME,
-        "host_venue": Text(64, optional=True),
-        "dynamic": _SWITCH,
-        "messages": Inside(),
-        "send_tasks": Inside(),
-        "no_project_notices": _SWITCH,
-        "keywords": Inside(),
-        "global_preferences": Inside(),
-        "feeds": Inside(),
-        "opaque": Inside(),
-        "accounts": Inside(),
-    },
-)
-_ACCOUNT = FieldTable(
-    ManagedAccount,
-    {
-        "url": Text(255, read=str.strip),
-        "url_signature": Inside(),
-        "authenticator": _KEY,
-        **dict.fromkeys(_SWITCHES, _SWITCH),
-        "orders": Inside(),
-        # Clients before 8 do not know these and note each of them in their log.
-        **dict.fromkeys(("user_avg_ec", "user_total_ec"), Number(optional=True)),
-        "credit": Inside(),
-        **dict.fromkeys(("njobs_success", "njobs_error"), Whole(optional=True)),
-    },
-)
+_REQUEST = FieldTable(ReceivedRequest)
+_REPLY = FieldTable(ManagerReply, {"keywords": "global_preferences"})
+_ACCOUNT = FieldTable(ManagedAccount, {"orders": "user_avg_ec"})
 _BY_KEY = _REQUEST.layout("authenticator", "host_cpid", "domain_name", indent=_IN3)
 _BY_PASSWORD = _REQUEST.layout("name", "password_hash", "host_cpid", "domain_name", indent=_IN3)
 _WRITTEN_REPLY = _REPLY.layout(tag="acct_mgr_reply", indent="")

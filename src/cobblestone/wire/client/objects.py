@@ -17,8 +17,6 @@ from cobblestone.wire.client.records import (
     ProjectRecord,
     TaskFigures,
 )
-from cobblestone.wire.project.pages import canonical_master_url
-from cobblestone.wire.scheduler.host import MAX_TIME
 from cobblestone.wire.scheduler.job import (
     APP,
     FILE_REF,
@@ -32,96 +30,23 @@ from cobblestone.wire.scheduler.job import (
     write_coproc_use,
 )
 from cobblestone.wire.scheduler.reply import GUI_URL, HOST, USER, GuiUrl
-from cobblestone.wire.text.table import FieldTable, FlagField, Given, Inside, Number, Text, Whole
+from cobblestone.wire.text.table import FieldTable
 from cobblestone.wire.text.writer import line_text, number, scalar, scalars
 
 _IN = "    "
-_FLAG, _TIME = FlagField(content=""), Number(high=MAX_TIME)
 _SIZES = ("swap_size", "working_set_size", "working_set_size_smoothed")
 _RUNNING = ("fraction_done", "current_cpu_time", "elapsed_time", *_SIZES)
 
-CREDIT = FieldTable(EstimatedCredit, dict.fromkeys(("cpu_ec", "cpu_time", "gpu_ec", "gpu_time"), Number()))
+CREDIT = FieldTable(EstimatedCredit)
 PROJECT = FieldTable(
-    ProjectRecord,
-    {
-        "master_url": Text(read=canonical_master_url),
-        "project_name": Text(255),
-        "symstore": Given(Text()),
-        "account": Inside(),
-        "rpc_seqno": Whole(),
-        "ids": Inside(),
-        **dict.fromkeys(("nrpc_failures", "master_fetch_failures"), Given(Whole())),
-        **dict.fromkeys(("min_rpc_time", "next_rpc_time", "rec", "rec_time"), Given(Number())),
-        "resource_share": Number(100.0, 0.0, 1e9),
-        **dict.fromkeys(("disk_usage", "disk_share", "desired_disk_usage"), Given(Number())),
-        "duration_correction_factor": Number(1.0, 0.0, 1e6),
-        "sched_rpc_pending": Given(Whole()),
-        "logs": Inside(),
-        "njobs_success": Whole(),
-        "njobs_error": Whole(),
-        "elapsed_time": Number(),
-        "last_rpc_time": _TIME,
-        "anonymous_platform": _FLAG,
-        **dict.fromkeys(
-            ("master_url_fetch_pending", "trickle_up_pending", "send_full_workload"), Given(_FLAG)
-        ),
-        "dont_use_dcf": _FLAG,
-        "non_cpu_intensive": _FLAG,
-        "strict_memory_bound": Given(_FLAG),
-        "suspended_via_gui": _FLAG,
-        "dont_request_more_work": _FLAG,
-        "detach_when_done": _FLAG,
-        "ended": _FLAG,
-        "attached_via_acct_mgr": _FLAG,
-        "devices": Inside(),
-    },
+    ProjectRecord, {"account": "rpc_seqno", "ids": "nrpc_failures", "logs": "njobs_success", "devices": ""}
 )
 JOB = FieldTable(
     JobRecord,
-    {
-        "names": Inside(),
-        "project": Given(Text(element="project_url")),
-        "final_cpu_time": _TIME,
-        "final_elapsed_time": _TIME,
-        "exit_status": Whole(0, -(2**31)),
-        "state": Given(Whole()),
-        "report_deadline": Inside(),
-        "received_time": _TIME,
-        "estimated_remaining": Given(Number(element="estimated_cpu_time_remaining")),
-        "completed_time": Number(high=MAX_TIME, optional=True),
-        "got_server_ack": Given(_FLAG),
-        "ready_to_report": _FLAG,
-        "suspended_via_gui": _FLAG,
-        "order": Inside(),
-        "edf_scheduled": Given(_FLAG),
-        "wait": Inside(),
-        "task": Inside(),
-        "resources": Given(Text(optional=True)),
-    },
+    {"names": "project", "report_deadline": "received_time", "order": "edf_scheduled", "wait": "task"},
 )
-TASK = FieldTable(
-    TaskFigures,
-    {
-        "state": Given(Whole(element="active_task_state")),
-        "slot": Whole(0, 0, 100_000),
-        "pid": Given(Whole()),
-        "checkpoint_cpu_time": _TIME,
-        "checkpoint_elapsed_time": _TIME,
-        "checkpoint_fraction_done": Number(0.0, 0.0, 1.0),
-        **dict.fromkeys(_RUNNING, Given(Number())),
-        "too_large": Given(_FLAG),
-        **dict.fromkeys(("web_graphics_url", "remote_desktop_addr"), Given(Text(optional=True))),
-    },
-)
-DAY = FieldTable(
-    DailyCredit,
-    {
-        "day": _TIME,
-        **dict.fromkeys(
-            ("user_total_credit", "user_expavg_credit", "host_total_credit", "host_expavg_credit"), Number()
-        ),
-    },
-)
+TASK = FieldTable(TaskFigures)
+DAY = FieldTable(DailyCredit)
 
 _USER_NAMES, _VENUE = USER.layout("name", "team_name", plain=True), HOST.layout("venue", plain=True)
 _USER_FIGURES = USER.layout(

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Annotated
 
 from cobblestone.domain.computing import AppConfig
+from cobblestone.wire.project.pages import canonical_master_url
+from cobblestone.wire.scheduler.host import MAX_TIME, Time
 from cobblestone.wire.scheduler.job import (
     AppBlock,
     AppVersionBlock,
@@ -20,6 +23,14 @@ from cobblestone.wire.scheduler.job import (
     WorkunitBlock,
 )
 from cobblestone.wire.scheduler.reply import GuiUrl, HostBlock, RssFeed, UserBlock
+from cobblestone.wire.text.table import Amount, Count, FlagField, Given, Inside, Number, Text, Whole
+
+Flag = Annotated[bool, FlagField(content="")]
+WrittenAmount = Annotated[float, Given(Number())]
+WrittenCount = Annotated[int, Given(Whole())]
+WrittenFlag = Annotated[bool, Given(FlagField(content=""))]
+WrittenText = Annotated[str, Given(Text(optional=True))]
+"""What a client says of itself, and does not read back."""
 
 
 class ClientJobState(IntEnum):
@@ -71,10 +82,10 @@ class RpcReason(IntEnum):
 class EstimatedCredit:
     """Run time times peak speed of the devices used, in cobblestones; grows while jobs run."""
 
-    cpu_ec: float = 0.0
-    cpu_time: float = 0.0
-    gpu_ec: float = 0.0
-    gpu_time: float = 0.0
+    cpu_ec: Amount = 0.0
+    cpu_time: Amount = 0.0
+    gpu_ec: Amount = 0.0
+    gpu_time: Amount = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,51 +101,51 @@ class FileAnswer:
 class ProjectRecord:
     """A project that the client is attached to."""
 
-    master_url: str
+    master_url: Annotated[str, Text(read=canonical_master_url)]
     authenticator: str
-    project_name: str = ""
+    project_name: Annotated[str, Text(255)] = ""
     scheduler_urls: tuple[str, ...] = ()
     code_sign_key: str = ""
     user: UserBlock = field(default_factory=lambda: UserBlock(id=0, name=""))
     host: HostBlock = field(default_factory=lambda: HostBlock(id=0))
-    symstore: str = ""
-    rpc_seqno: int = 0
-    nrpc_failures: int = 0
-    master_fetch_failures: int = 0
-    master_url_fetch_pending: bool = True
-    min_rpc_time: float = 0.0  #: not asked before
-    next_rpc_time: float = 0.0  #: asked at the latest; 0 = whenever
-    last_rpc_time: float = 0.0
-    resource_share: float = 100.0
+    symstore: Annotated[str, Given(Text())] = ""
+    rpc_seqno: Count = 0
+    nrpc_failures: WrittenCount = 0
+    master_fetch_failures: WrittenCount = 0
+    min_rpc_time: WrittenAmount = 0.0  #: not asked before
+    next_rpc_time: WrittenAmount = 0.0  #: asked at the latest; 0 = whenever
+    rec: WrittenAmount = 0.0
+    rec_time: WrittenAmount = 0.0
+    resource_share: Annotated[float, Number(0.0, 1e9)] = 100.0
     share_from_manager: bool = False
-    disk_usage: float = 0.0
-    disk_share: float = 0.0
-    desired_disk_usage: float = 0.0
-    duration_correction_factor: float = 1.0
-    rec: float = 0.0
-    rec_time: float = 0.0
+    disk_usage: WrittenAmount = 0.0
+    disk_share: WrittenAmount = 0.0
+    desired_disk_usage: WrittenAmount = 0.0
+    duration_correction_factor: Annotated[float, Number(0.0, 1e6)] = 1.0
     sched_priority: float = 0.0
-    sched_rpc_pending: RpcReason = RpcReason.NONE
+    sched_rpc_pending: Annotated[RpcReason, Given(Whole())] = RpcReason.NONE
     scheduler_rpc_in_progress: bool = False
     backoff_time: dict[str, float] = field(default_factory=dict[str, float])  #: end, by device type
     backoff_interval: dict[str, float] = field(default_factory=dict[str, float])
-    njobs_success: int = 0
-    njobs_error: int = 0
-    elapsed_time: float = 0.0
+    njobs_success: Count = 0
+    njobs_error: Count = 0
+    elapsed_time: Amount = 0.0
+    last_rpc_time: Time = 0.0
     credit: EstimatedCredit = field(default_factory=EstimatedCredit)
-    anonymous_platform: bool = False
-    trickle_up_pending: bool = False
+    anonymous_platform: Flag = False
+    master_url_fetch_pending: WrittenFlag = True
+    trickle_up_pending: WrittenFlag = False
     trickle_up_urls: tuple[str, ...] = ()
-    send_full_workload: bool = False
-    dont_use_dcf: bool = False
-    non_cpu_intensive: bool = False
-    strict_memory_bound: bool = False
-    suspended_via_gui: bool = False
-    dont_request_more_work: bool = False
-    detach_when_done: bool = False
-    ended: bool = False
+    send_full_workload: WrittenFlag = False
+    dont_use_dcf: Flag = False
+    non_cpu_intensive: Flag = False
+    strict_memory_bound: WrittenFlag = False
+    suspended_via_gui: Flag = False
+    dont_request_more_work: Flag = False
+    detach_when_done: Flag = False
+    ended: Flag = False
     asks_about_files: bool = True  #: its server may ask about stored files
-    attached_via_acct_mgr: bool = False
+    attached_via_acct_mgr: Flag = False
     no_rsc_ams: tuple[str, ...] = ()  #: device types that the account manager excludes
     no_rsc_apps: tuple[str, ...] = ()  #: device types for which the project has nothing
     no_rsc_pref: tuple[str, ...] = ()  #: device types that the project's preferences exclude
@@ -175,54 +186,55 @@ class FileRecord:
 class TaskFigures:
     """The figures of a job's process, or those at its last checkpoint."""
 
-    slot: int = -1
-    pid: int = 0
-    state: int = 0  #: the family's number: 0 none, 1 executing, 5 abort pending, 8 quit pending, 9 suspended
+    #: the family's number: 0 none, 1 executing, 5 abort pending, 8 quit pending, 9 suspended
+    state: Annotated[int, Given(Whole(element="active_task_state"))] = 0
+    slot: Annotated[int, Whole(0, 100_000, default=0)] = -1
+    pid: WrittenCount = 0
     scheduled: bool = False
     started: bool = False
-    checkpoint_cpu_time: float = 0.0
-    checkpoint_elapsed_time: float = 0.0
-    checkpoint_fraction_done: float = 0.0
-    fraction_done: float = 0.0
-    current_cpu_time: float = 0.0
-    elapsed_time: float = 0.0
-    swap_size: float = 0.0
-    working_set_size: float = 0.0
-    working_set_size_smoothed: float = 0.0
+    checkpoint_cpu_time: Time = 0.0
+    checkpoint_elapsed_time: Time = 0.0
+    checkpoint_fraction_done: Annotated[float, Number(0.0, 1.0)] = 0.0
+    fraction_done: WrittenAmount = 0.0
+    current_cpu_time: WrittenAmount = 0.0
+    elapsed_time: WrittenAmount = 0.0
+    swap_size: WrittenAmount = 0.0
+    working_set_size: WrittenAmount = 0.0
+    working_set_size_smoothed: WrittenAmount = 0.0
     progress_rate: float = 0.0
-    too_large: bool = False
+    too_large: WrittenFlag = False
     needs_network: bool = False
-    web_graphics_url: str = ""
-    remote_desktop_addr: str = ""
+    web_graphics_url: WrittenText = ""
+    remote_desktop_addr: WrittenText = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class JobRecord:
     """A job, from its arrival to the project's acknowledgement."""
 
-    project: str
+    project: Annotated[str, Given(Text(element="project_url"))]
     result: ResultBlock
-    received_time: float
-    state: ClientJobState = ClientJobState.NEW
-    exit_status: int = 0
-    final_cpu_time: float = 0.0
-    final_elapsed_time: float = 0.0
+    final_cpu_time: Time = 0.0
+    final_elapsed_time: Time = 0.0
     final_peak_working_set_size: float = 0.0
     final_peak_swap_size: float = 0.0
     final_peak_disk_usage: float = 0.0
     intops_cumulative: float = 0.0
-    completed_time: float = 0.0
+    exit_status: Annotated[int, Whole(-(2**31))] = 0
+    state: Annotated[ClientJobState, Given(Whole())] = ClientJobState.NEW
+    received_time: Time
+    estimated_remaining: Annotated[float, Given(Number(element="estimated_cpu_time_remaining"))] = 0.0
+    completed_time: Annotated[float, Number(high=MAX_TIME, optional=True)] = 0.0
     stderr: str = ""
     error_message: str = ""
-    ready_to_report: bool = False
-    got_server_ack: bool = False
-    suspended_via_gui: bool = False
-    edf_scheduled: bool = False
+    got_server_ack: WrittenFlag = False
+    ready_to_report: Flag = False
+    suspended_via_gui: Flag = False
+    edf_scheduled: WrittenFlag = False
     waits_for: str = ""  #: why it does not run although it could, in words
-    estimated_remaining: float = 0.0
-    resources: str = ""  #: such as "1 CPU + 0.5 NVIDIA GPU (device 0)"
+    task: Annotated[TaskFigures, Inside()] = field(default_factory=TaskFigures)
+    resources: WrittenText = ""  #: such as "1 CPU + 0.5 NVIDIA GPU (device 0)"
     devices: tuple[int, ...] = ()  #: GPU instances in use
-    task: TaskFigures = field(default_factory=TaskFigures)
 
     @property
     def name(self) -> str:
@@ -234,11 +246,11 @@ class JobRecord:
 class DailyCredit:
     """A project's credit at the end of a day."""
 
-    day: float  #: Unix seconds of its beginning (UTC)
-    user_total_credit: float
-    user_expavg_credit: float
-    host_total_credit: float
-    host_expavg_credit: float
+    day: Time  #: Unix seconds of its beginning (UTC)
+    user_total_credit: Amount
+    user_expavg_credit: Amount
+    host_total_credit: Amount
+    host_expavg_credit: Amount
 
 
 @dataclass(slots=True, kw_only=True)

@@ -283,7 +283,7 @@ _MODES = (
     ("user_network_request", 2),
 )
 _TIME_STATS = TIME_STATS.layout(
-    *(name for name in TIME_STATS.kinds if not name.startswith("session_")),
+    without=("session_active_duration", "session_gpu_active_duration"),
     tag="time_stats",
     renamed={"now": "last_update"},
 )

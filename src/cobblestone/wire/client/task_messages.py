@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from typing import Annotated
 
 from cobblestone.domain.values import value
 from cobblestone.wire.scheduler.host import MAX_OPERATIONS, CoprocRequest, HostInfo, write_host_info
@@ -222,25 +223,15 @@ def read_soft_link(text: str) -> str:
 class CheckpointState:
     """A task at its last checkpoint; seconds and bytes."""
 
-    project_url: str
-    result_name: str
-    cpu_time: float = 0.0
-    elapsed: float = 0.0
-    fraction_done: float = 0.0
-    peak_working_set: float = 0.0
+    project_url: Annotated[str, Text(256, element="project_master_url")]
+    result_name: Annotated[str, Text(256)]
+    cpu_time: Annotated[float, Number(high=MAX_CPU_SECONDS, element="checkpoint_cpu_time")] = 0.0
+    elapsed: Annotated[float, Number(high=MAX_CPU_SECONDS, element="checkpoint_elapsed_time")] = 0.0
+    fraction_done: Annotated[float, Number(high=1.0)] = 0.0
+    peak_working_set: Annotated[float, Number(element="peak_working_set_size", digits=0)] = 0.0
 
 
-_STATE = FieldTable(
-    CheckpointState,
-    {
-        "project_url": Text(256, element="project_master_url"),
-        "result_name": Text(256),
-        "cpu_time": Number(high=MAX_CPU_SECONDS, element="checkpoint_cpu_time"),
-        "elapsed": Number(high=MAX_CPU_SECONDS, element="checkpoint_elapsed_time"),
-        "fraction_done": Number(high=1.0),
-        "peak_working_set": Number(element="peak_working_set_size", digits=0),
-    },
-)
+_STATE = FieldTable(CheckpointState)
 _WRITTEN_STATE = _STATE.layout(tag="active_task")
 
 

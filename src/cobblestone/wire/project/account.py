@@ -17,12 +17,15 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Annotated
 from urllib.parse import parse_qsl, quote_plus
 
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.exports import ExportedUser
 from cobblestone.domain.people import Team
-from cobblestone.wire.text.writer import decimal, numbers, one_line, printable, scalar, scalars, whole
+from cobblestone.domain.values import value
+from cobblestone.wire.text.table import Amount, Count, FieldTable, Flag, Inside, Marked, Number, Text, Whole
+from cobblestone.wire.text.writer import decimal, one_line, printable, scalar, scalars, whole
 
 
 def md5_hex(text: str | bytes) -> str:
@@ -143,13 +146,6 @@ class AccountCreation:
     source: str = ""  #: name of the calling program
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountInfoQuery:
-    """A question for an account's data."""
-
-    account_key: str
-
-
 def parse_lookup_account(query: str) -> AccountLookup:
     """Read the query part of ``lookup_account.php``.  Raises WebRpcFailure."""
     fields = parse_web_query(query)
@@ -191,12 +187,12 @@ def parse_create_account(query: str) -> AccountCreation:
     )
 
 
-def parse_am_get_info(query: str) -> AccountInfoQuery:
-    """Read the query part of ``am_get_info.php``.  Raises WebRpcFailure."""
+def parse_am_get_info(query: str) -> str:
+    """Return the account's key in the query part of ``am_get_info.php``.  Raises WebRpcFailure."""
     key = parse_web_query(query).get("account_key", "").strip()
     if not re.fullmatch(r"[0-9A-Za-z_]{1,255}", key):
         raise WebRpcFailure(WebRpcError.NOT_FOUND)
-    return AccountInfoQuery(account_key=key)
+    return key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +222,7 @@ def parse_am_set_info(query: str) -> AccountSetting:
     if agreed not in (None, "0", "1"):
         raise WebRpcFailure(WebRpcError.GENERIC, "statistics must be 0 or 1")
     return AccountSetting(
-        account_key=parse_am_get_info(query).account_key,
+        account_key=parse_am_get_info(query),
         team_name=None if team is None else team.strip(),
         cross_project_id=cpid,
         statistics=None if agreed is None else agreed == "1",
@@ -348,6 +344,12 @@ def write_account_exists() -> bytes:
     return f"{_DECLARATION}<account_out>\n<success/>\n</account_out>\n".encode()
 
 
+def write_ownership_proof(master_url: str, message: str, signature: str) -> str:
+    """Return the proof that a member brings to a third party; ``signature`` is in base 64."""
+    inner = scalar("master_url", master_url) + scalar("msg", message) + scalar("signature", signature)
+    return f"<account_ownership_verification>\n{inner}</account_ownership_verification>\n"
+
+
 def write_login_token_reply(authenticator: str, *, user_name: str, team_name: str = "") -> bytes:
     """Return the answer to ``login_token_lookup.php``; the client shows both names until it has called the scheduler."""
     team = scalar("team_name", team_name, "    ") if team_name else ""
@@ -365,45 +367,51 @@ def write_web_rpc_error(error: WebRpcError, message: str | None = None) -> bytes
     ).encode()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def _quoted(_: str, text: str) -> str:
+    return quote_plus(printable(text))
+
+
+Quoted = Annotated[str, Text(write=_quoted)]
+Line = Annotated[str, Text()]
+Id = Annotated[int, Whole(high=2**62)]
+WholeTime = Annotated[float, Number(digits=0)]
+Raw = Annotated[str, Inside()]
+_IN = "    "
+
+
+@value(kw_only=True)
 class AccountInfo:
     """An account as ``am_get_info.php`` gives it to an account manager."""
 
-    id: int
-    name: str
-    country: str = ""
-    weak_auth: str = ""
-    cpid: str = ""  #: external
-    has_profile: bool = False
-    create_time: float = 0.0
-    global_prefs: str = ""  #: a whole ``<global_preferences>`` element, or empty
-    project_prefs: str = ""  #: a whole ``<project_preferences>`` element, or empty
-    url: str = ""
-    send_email: bool = False
-    show_hosts: bool = False
-    teamid: int = 0
-    venue: str = ""
-    teamfounder: bool = False
+    id: Annotated[int, Inside()]
+    name: Quoted
+    country: Quoted = ""
+    weak_auth: Line = ""
+    cpid: Line = ""  #: external
+    has_profile: Flag = False
+    create_time: WholeTime = 0.0
+    global_prefs: Raw = ""  #: a whole ``<global_preferences>`` element, or empty
+    project_prefs: Raw = ""  #: a whole ``<project_preferences>`` element, or empty
+    url: Quoted = ""
+    send_email: Flag = False
+    show_hosts: Flag = False
+    teamid: Id = 0
+    venue: Line = ""
+    teamfounder: Marked = False
+
+
+_ACCOUNT_INFO = FieldTable(AccountInfo).layout(tag="am_get_info_reply", indent="")
 
 
 def write_am_get_info_reply(account: AccountInfo) -> bytes:
     """Return the answer to ``am_get_info.php``; name, country and URL are percent-encoded, as callers expect."""
-    founder = "<teamfounder/>\n" if account.teamfounder else ""
-    return (
-        f"{_DECLARATION}<am_get_info_reply>\n    <success/>\n"
-        f"    <id>{account.id:d}</id>\n"
-        f"<name>{quote_plus(printable(account.name))}</name>\n"
-        f"<country>{quote_plus(printable(account.country))}</country>\n"
-        f"{scalars(account, 'weak_auth cpid has_profile')}"
-        f"<create_time>{whole(account.create_time)}</create_time>\n"
-        f"<global_prefs>\n{account.global_prefs}\n</global_prefs>\n"
-        f"<project_prefs>\n{account.project_prefs}\n</project_prefs>\n"
-        f"<url>{quote_plus(printable(account.url))}</url>\n"
-        f"{scalars(account, 'send_email show_hosts')}"
-        f"<teamid>{account.teamid:d}</teamid>\n"
-        f"{scalar('venue', account.venue)}"
-        f"{founder}</am_get_info_reply>\n"
-    ).encode()
+    reply = _ACCOUNT_INFO.write(
+        account,
+        id=f"{_IN}<success/>\n{scalar('id', account.id, _IN)}",
+        global_prefs=f"<global_prefs>\n{account.global_prefs}\n</global_prefs>\n",
+        project_prefs=f"<project_prefs>\n{account.project_prefs}\n</project_prefs>\n",
+    )
+    return f"{_DECLARATION}{reply}".encode()
 
 
 def write_am_set_info_reply() -> bytes:
@@ -411,82 +419,61 @@ def write_am_set_info_reply() -> bytes:
     return f"{_DECLARATION}<am_set_info_reply>\n    <success/>\n</am_set_info_reply>\n".encode()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class PublicHost:
     """A computer as ``show_user.php?format=xml`` shows it to its owner."""
 
-    id: int
-    create_time: float = 0.0
-    rpc_seqno: int = 0
-    host_cpid: str = ""
-    total_credit: float = 0.0
-    expavg_credit: float = 0.0
-    expavg_time: float = 0.0
-    domain_name: str = ""
-    p_ncpus: int = 1
-    p_vendor: str = ""
-    p_model: str = ""
-    p_fpops: float = 0.0
-    p_iops: float = 0.0
-    os_name: str = ""
-    os_version: str = ""
-    venue: str = ""
+    id: Id
+    create_time: WholeTime = 0.0
+    rpc_seqno: Count = 0
+    host_cpid: Line = ""
+    total_credit: Amount = 0.0
+    expavg_credit: Amount = 0.0
+    expavg_time: Amount = 0.0
+    domain_name: Line = ""
+    p_ncpus: Count = 1
+    p_vendor: Line = ""
+    p_model: Line = ""
+    p_fpops: Amount = 0.0
+    p_iops: Amount = 0.0
+    os_name: Line = ""
+    os_version: Line = ""
+    venue: Line = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class PublicUser:
     """An account as ``show_user.php?format=xml`` shows it to all."""
 
-    id: int
-    cpid: str  #: external
-    create_time: float
-    name: str
-    country: str = ""
-    total_credit: float = 0.0
-    expavg_credit: float = 0.0
-    expavg_time: float = 0.0
-    teamid: int = 0
-    url: str = ""
-    has_profile: bool = False
-    venue: str = ""  #: written with the hosts only
+    id: Id
+    cpid: Line  #: external
+    create_time: WholeTime
+    name: Line
+    country: Line = ""
+    total_credit: Amount = 0.0
+    expavg_credit: Amount = 0.0
+    expavg_time: Amount = 0.0
+    teamid: Id = 0
+    url: Line = ""
+    has_profile: Flag = False
+    venue: Raw = ""  #: written with the hosts only
+
+
+_HOST = FieldTable(PublicHost).layout(tag="host", indent=" " * 8, outside=_IN)
+_USER = FieldTable(PublicUser).layout(tag="user")
 
 
 def write_user_xml(user: PublicUser, hosts: Iterable[PublicHost] | None = None) -> bytes:
     """Return the answer to ``show_user.php?format=xml``; hosts only for the account's owner."""
     own = ""
     if hosts is not None:
-        own = scalar("venue", user.venue, "    ") + "".join(_host_xml(host) for host in hosts)
-    return (
-        f"{_DECLARATION}<user>\n"
-        f"    <id>{user.id:d}</id>\n"
-        f"{scalar('cpid', user.cpid, '    ')}"
-        f"    <create_time>{whole(user.create_time)}</create_time>\n"
-        f"{scalars(user, 'name country', '    ')}"
-        f"{numbers(user, 'total_credit expavg_credit expavg_time', '    ')}"
-        f"    <teamid>{user.teamid:d}</teamid>\n"
-        f"{scalars(user, 'url has_profile', '    ')}"
-        f"{own}</user>\n"
-    ).encode()
+        own = scalar("venue", user.venue, _IN) + "".join(map(_HOST.write, hosts))
+    return f"{_DECLARATION}{_USER.write(user, venue=own)}".encode()
 
 
 def write_hosts_xml(hosts: Iterable[PublicHost]) -> bytes:
     """Return the answer to ``hosts_user.php?format=xml``."""
-    return f"{_DECLARATION}<hosts>\n{''.join(map(_host_xml, hosts))}</hosts>\n".encode()
-
-
-def _host_xml(host: PublicHost) -> str:
-    indent = " " * 8
-    return (
-        "    <host>\n"
-        f"{scalar('id', host.id, indent)}"
-        f"        <create_time>{whole(host.create_time)}</create_time>\n"
-        f"{scalars(host, 'rpc_seqno host_cpid', indent)}"
-        f"{numbers(host, 'total_credit expavg_credit expavg_time', indent)}"
-        f"{scalars(host, 'domain_name p_ncpus p_vendor p_model', indent)}"
-        f"{numbers(host, 'p_fpops p_iops', indent)}"
-        f"{scalars(host, 'os_name os_version venue', indent)}"
-        "    </host>\n"
-    )
+    return f"{_DECLARATION}<hosts>\n{''.join(map(_HOST.write, hosts))}</hosts>\n".encode()
 
 
 def write_teams_xml(teams: Iterable[Team], *, single: bool = False) -> bytes:

@@ -18,21 +18,26 @@ titles without escapes, and after a ``<`` in one it forgets all notices of the f
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import formatdate, parsedate_to_datetime
 from enum import StrEnum
+from typing import Annotated
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
+from cobblestone.domain.values import changed, value
 from cobblestone.wire.project.account import ERROR_MESSAGES, WebRpcError
 from cobblestone.wire.text.reader import Lenience, decode, unescape, unescape_html
+from cobblestone.wire.text.table import Contents, FieldTable, Given, Inside, Mark, Marked, Text, Whole
 from cobblestone.wire.text.tree import Node, read_tree
 from cobblestone.wire.text.writer import escape, html_text, printable, scalar, scalars, title, whole
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
+MAX_URL = 255
 MAX_LINE = 255
 """The client reads the master page in lines of at most so many bytes; a tag on a longer line is not found."""
 
@@ -55,74 +60,64 @@ def scheduler_link_tags(url: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class PlatformEntry:
     """A platform that the project has versions for."""
 
-    platform_name: str
-    user_friendly_name: str = ""
-    plan_class: str = ""
+    platform_name: Annotated[str, Text(255)]
+    user_friendly_name: Annotated[str, Text(255)] = ""
+    plan_class: Annotated[str, Text(255, optional=True)] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+Url = Annotated[str, Text(MAX_URL, read=str.strip)]
+Switch = Annotated[bool, Mark(content=None)]
+
+
+@value(kw_only=True)
 class ProjectConfig:
     """The description of a project that managers need before attaching."""
 
-    name: str
-    master_url: str
-    web_rpc_url_base: str = ""  #: defaults to the master URL
-    server_version: str = ""
-    account_manager: bool = False
-    web_stopped: bool = False
-    sched_stopped: bool = False
-    min_passwd_length: int = 6
-    uses_username: bool = False
-    account_creation_disabled: bool = False
-    client_account_creation_disabled: bool = False
-    invite_code_required: bool = False
-    min_client_version: int = 0  #: 100 * major + minor
-    terms_of_use: str = ""
-    platforms: tuple[PlatformEntry, ...] = ()
+    name: Annotated[str, Text(255)]
+    master_url: Url
+    web_rpc_url_base: Url = ""  #: defaults to the master URL
+    server_version: Annotated[str, Text(64, optional=True)] = ""
+    account_manager: Annotated[bool, Given(Mark())] = False
+    web_stopped: Switch = False
+    account_creation_disabled: Marked = False
+    client_account_creation_disabled: Marked = False
+    invite_code_required: Marked = False
+    uses_username: Marked = False
+    min_passwd_length: Annotated[int, Whole(0, 255)] = 6
+    sched_stopped: Switch = False
+    min_client_version: Annotated[int, Whole(optional=True)] = 0  #: 100 * major + minor
+    terms_of_use: Annotated[str, Inside()] = ""
+    platforms: Contents[PlatformEntry] = ()
+    account_ownership_public_key: Annotated[bytes, Inside()] = (
+        b""  #: PEM; empty: the project proves no ownership
+    )
+
+
+_PLATFORM, _CONFIG = FieldTable(PlatformEntry), FieldTable(ProjectConfig)
+_WRITTEN_PLATFORM = _PLATFORM.layout(tag="platform", indent=" " * 12, outside=" " * 8)
+_WRITTEN_CONFIG = _CONFIG.layout(tag="project_config")
 
 
 def write_project_config(config: ProjectConfig) -> bytes:
     """Return the answer to ``get_project_config.php``."""
-    indent = "    "
-    out = [
-        scalars(config, "name master_url", indent),
-        scalar("web_rpc_url_base", config.web_rpc_url_base or config.master_url, indent),
-    ]
-    if config.server_version:
-        out.append(scalar("server_version", config.server_version, indent))
-    if config.account_manager:
-        out.append("    <account_manager/>\n")
-    out.append(scalar("web_stopped", config.web_stopped, indent))
-    flags = (
-        "account_creation_disabled",
-        "client_account_creation_disabled",
-        "invite_code_required",
-        "uses_username",
+    terms = f"    <terms_of_use>\n{escape(config.terms_of_use)}\n    </terms_of_use>\n"
+    key = b64encode(config.account_ownership_public_key).decode()
+    written = _WRITTEN_CONFIG.write(
+        changed(config, web_rpc_url_base=config.web_rpc_url_base or config.master_url),
+        terms_of_use=terms if config.terms_of_use else "",
+        platforms=f"    <platforms>\n{''.join(map(_platform, config.platforms))}    </platforms>\n",
+        account_ownership_public_key=scalar("account_ownership_public_key", key, "    ") if key else "",
     )
-    out += (f"    <{flag}/>\n" for flag in flags if getattr(config, flag))
-    out.append(scalars(config, "min_passwd_length sched_stopped", indent))
-    if config.min_client_version:
-        out.append(scalar("min_client_version", config.min_client_version, indent))
-    if config.terms_of_use:
-        out.append(f"    <terms_of_use>\n{escape(config.terms_of_use)}\n    </terms_of_use>\n")
-    out.append("    <platforms>\n")
-    out += (_platform(entry) for entry in config.platforms)
-    out.append("    </platforms>\n")
-    return f"{_DECLARATION}<project_config>\n{''.join(out)}</project_config>\n".encode()
+    return f"{_DECLARATION}{written}".encode()
 
 
 def _platform(entry: PlatformEntry) -> str:
-    plan_class = scalar("plan_class", entry.plan_class, " " * 12) if entry.plan_class else ""
-    return (
-        "        <platform>\n"
-        f"{scalar('platform_name', entry.platform_name, ' ' * 12)}"
-        f"{scalar('user_friendly_name', entry.user_friendly_name or entry.platform_name, ' ' * 12)}"
-        f"{plan_class}        </platform>\n"
-    )
+    name = entry.user_friendly_name or entry.platform_name
+    return _WRITTEN_PLATFORM.write(changed(entry, user_friendly_name=name))
 
 
 # -- server status --------------------------------------------------------------------------------------
@@ -260,7 +255,6 @@ def _status_items(values: ServerStatus | AppTasks) -> str:
 
 MAX_PAGE = 4 * 1024 * 1024
 MAX_SCHEDULERS = 20
-MAX_URL = 255
 WEAK_KEY = re.compile(r"\d{1,18}_[0-9a-fA-F]{32}")
 _SCHEDULER = re.compile(
     r"<scheduler>\s*([^<\s]{1,512})\s*</scheduler>"
@@ -393,36 +387,14 @@ def parse_project_config(body: bytes) -> ProjectConfig:
     _raise_for_error(body)
     root = read_tree(body, "project_config", ("terms_of_use",), max_bytes=MAX_PAGE)
     notes: list[Lenience] = []
-    top = root.reader(notes)
     readers = [node.reader(notes) for node in root.inner("platforms").all("platform")][:500]
     terms = root.inner("terms_of_use").text.encode("latin-1").decode("utf-8", "replace")
-    return ProjectConfig(
-        name=top.text("name", 255),
-        master_url=top.text("master_url", MAX_URL).strip(),
-        web_rpc_url_base=top.text("web_rpc_url_base", MAX_URL).strip(),
-        server_version=top.text("server_version", 64),
+    return _CONFIG.read(
+        root.reader(notes),
         account_manager=root.has("account_manager"),
-        web_stopped=_set(top.fields, "web_stopped"),
-        sched_stopped=_set(top.fields, "sched_stopped"),
-        min_passwd_length=top.integer("min_passwd_length", 6, 0, 255),
-        uses_username=_set(top.fields, "uses_username"),
-        account_creation_disabled=_set(top.fields, "account_creation_disabled"),
-        client_account_creation_disabled=_set(top.fields, "client_account_creation_disabled"),
-        min_client_version=top.integer("min_client_version"),
         terms_of_use=unescape_html(terms)[:65536],
-        platforms=tuple(
-            PlatformEntry(
-                platform_name=each.text("platform_name", 255),
-                user_friendly_name=each.text("user_friendly_name", 255),
-                plan_class=each.text("plan_class", 255),
-            )
-            for each in readers
-        ),
+        platforms=tuple(_PLATFORM.read(each) for each in readers),
     )
-
-
-def _set(fields: dict[str, str], name: str) -> bool:
-    return fields.get(name, "0") not in ("0", "")
 
 
 def scheduler_urls(page: bytes) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from lxml import etree
 
@@ -103,16 +103,7 @@ _INPUT_FLAGS = ("sticky", "no_delete", "gzip", "executable")
 _INPUT_SCALARS = ("number", "physical_name", "url", "md5_cksum", "nbytes", "gzipped_nbytes")
 _INPUT_REF_FLAGS = ("copy_file", "optional")
 _NUMBERS = ("rsc_fpops_est", "rsc_fpops_bound", "rsc_memory_bound", "rsc_disk_bound", "delay_bound")
-_INTEGERS = (
-    "min_quorum",
-    "target_nresults",
-    "max_error_results",
-    "max_total_results",
-    "max_success_results",
-    "priority",
-    "batch",
-    "size_class",
-)
+_INTEGERS = tuple(each.name for each in fields(InputTemplate) if each.type == "int | None")
 _AMOUNTS = ("credit", "rsc_bandwidth_bound")
 _NO_EFFECT = ("app_version_num", "keywords")
 """Elements of a workunit that mean something in BOINC and nothing here."""

@@ -7,10 +7,11 @@ Defaults are what an absent or unusable element becomes.  Fields stand in the or
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from cobblestone.domain.values import value
 from cobblestone.wire.text.reader import FieldReader, Lenience
-from cobblestone.wire.text.table import FieldTable, FlagField, Inside, Number, Text, Whole
+from cobblestone.wire.text.table import Amount, FieldTable, Flag, Number, Text, Whole
 from cobblestone.wire.text.tree import Node
 from cobblestone.wire.text.writer import scalar
 
@@ -24,69 +25,77 @@ MAX_OPERATIONS = 1e30
 """Floating-point operations of one job: 1e18 a second for many years."""
 MEGABYTE = 1024.0 * 1024.0
 
+Fraction = Annotated[float, Number(-1.0, 1.0)]
+"""-1 is the family's "unknown"."""
+Time = Annotated[float, Number(high=MAX_TIME)]
+Line = Annotated[str, Text(255)]
+OptionalLine = Annotated[str, Text(255, optional=True)]
+UnknownAsZero = Annotated[float, Number(-1.0, least=0.0)]
+"""BOINC's client starts with -1 and keeps it when the system does not tell."""
+
 
 @value(kw_only=True)
 class TimeStats:
     """Availability: fractions of time (0..1, -1 unknown), Unix seconds, and durations in seconds."""
 
-    on_frac: float = 1.0
-    connected_frac: float = -1.0
-    cpu_and_network_available_frac: float = 1.0
-    active_frac: float = 1.0
-    gpu_active_frac: float = 1.0
-    client_start_time: float = 0.0
-    total_start_time: float = 0.0
-    total_duration: float = 0.0
-    total_active_duration: float = 0.0
-    total_gpu_active_duration: float = 0.0
-    now: float = 0.0
-    previous_uptime: float = 0.0
-    session_active_duration: float = 0.0
-    session_gpu_active_duration: float = 0.0
+    on_frac: Fraction = 1.0
+    connected_frac: Fraction = -1.0
+    cpu_and_network_available_frac: Fraction = 1.0
+    active_frac: Fraction = 1.0
+    gpu_active_frac: Fraction = 1.0
+    client_start_time: Time = 0.0
+    total_start_time: Time = 0.0
+    total_duration: Time = 0.0
+    total_active_duration: Time = 0.0
+    total_gpu_active_duration: Time = 0.0
+    now: Time = 0.0
+    previous_uptime: Time = 0.0
+    session_active_duration: Time = 0.0
+    session_gpu_active_duration: Time = 0.0
 
 
 @value(kw_only=True)
 class NetStats:
     """Measured network speed, bytes per second, with the averages behind it."""
 
-    bwup: float = 0.0
-    avg_up: float = 0.0
-    avg_time_up: float = 0.0
-    bwdown: float = 0.0
-    avg_down: float = 0.0
-    avg_time_down: float = 0.0
+    bwup: Amount = 0.0
+    avg_up: Amount = 0.0
+    avg_time_up: Time = 0.0
+    bwdown: Amount = 0.0
+    avg_down: Amount = 0.0
+    avg_time_down: Time = 0.0
 
 
 @value(kw_only=True)
 class HostInfo:
     """Hardware and software; sizes in bytes, speeds in operations per second of one CPU."""
 
-    timezone: int = 0  #: seconds east of UTC
-    domain_name: str = ""
-    ip_addr: str = ""
-    host_cpid: str = ""  #: the client's own id of this computer, 32 hex digits
-    p_ncpus: int = 1
-    p_vendor: str = ""
-    p_model: str = ""
-    p_features: str = ""
-    p_fpops: float = 1e9
-    p_iops: float = 1e9
-    p_membw: float = 1e9
-    p_calculated: float = 0.0  #: Unix seconds
-    p_vm_extensions_disabled: bool = False
-    m_nbytes: float = 0.0
-    m_cache: float = 0.0
-    m_swap: float = 0.0
-    d_total: float = 0.0
-    d_free: float = 0.0
-    os_name: str = ""
-    os_version: str = ""
-    n_usable_coprocs: int = 0
-    wsl_available: bool = False
-    product_name: str = ""
-    virtualbox_version: str = ""
-    docker_version: str = ""
-    docker_type: int = 0  #: 1 Docker, 2 Podman
+    timezone: Annotated[int, Whole(-86400, 86400)] = 0  #: seconds east of UTC
+    domain_name: Line = ""
+    ip_addr: Line = ""
+    host_cpid: Annotated[str, Text(64)] = ""  #: the client's own id of this computer, 32 hex digits
+    p_ncpus: Annotated[int, Whole(1, MAX_COUNT)] = 1
+    p_vendor: Line = ""
+    p_model: Line = ""
+    p_features: Annotated[str, Text(4096)] = ""
+    p_fpops: Amount = 1e9
+    p_iops: Amount = 1e9
+    p_membw: Amount = 1e9
+    p_calculated: Time = 0.0  #: Unix seconds
+    p_vm_extensions_disabled: Flag = False
+    m_nbytes: Amount = 0.0
+    m_cache: UnknownAsZero = 0.0
+    m_swap: Amount = 0.0
+    d_total: Amount = 0.0
+    d_free: Amount = 0.0
+    os_name: Line = ""
+    os_version: Line = ""
+    n_usable_coprocs: Annotated[int, Whole(high=MAX_COUNT)] = 0
+    wsl_available: Flag = False
+    product_name: OptionalLine = ""
+    virtualbox_version: OptionalLine = ""
+    docker_version: OptionalLine = ""
+    docker_type: Annotated[int, Whole(high=MAX_COUNT, optional=True)] = 0  #: 1 Docker, 2 Podman
 
 
 ALWAYS_SENT = frozenset(
@@ -104,9 +113,9 @@ ALWAYS_SENT = frozenset(
 class DiskUsage:
     """Disk used by the client, by this project, and this project's share; bytes."""
 
-    d_boinc_used_total: float = 0.0
-    d_boinc_used_project: float = 0.0
-    d_project_share: float = 0.0
+    d_boinc_used_total: Amount = 0.0
+    d_boinc_used_project: Amount = 0.0
+    d_project_share: Amount = 0.0
 
 
 @value(kw_only=True)
@@ -114,120 +123,36 @@ class CoprocRequest:
     """GPUs of one type, and the work wanted for them."""
 
     type: str  #: ``NVIDIA``, ``ATI``, ``intel_gpu``, ``apple_gpu`` or what the client calls it
-    count: int = 1
-    name: str = ""
-    peak_flops: float = 0.0  #: of one instance
+    count: Annotated[int, Whole(0, MAX_COUNT)] = 1
+    name: Line = ""
+    available_ram: Amount = 0.0  #: bytes
+    have_opencl: Flag = False
+    req_secs: Amount = 0.0
+    req_instances: Annotated[float, Number(high=MAX_COUNT)] = 0.0
+    estimated_delay: UnknownAsZero = 0.0
+    peak_flops: Amount = 0.0  #: of one instance
+    opencl_device_version: OptionalLine = ""
     ram: float = 0.0  #: bytes
-    available_ram: float = 0.0  #: bytes
     driver_version: int = 0
-    have_opencl: bool = False
-    opencl_device_version: str = ""
-    req_secs: float = 0.0
-    req_instances: float = 0.0
-    estimated_delay: float = 0.0
 
 
-_FRACTION = Number(1.0, -1.0, 1.0)
-"""-1 is the family's "unknown"."""
-_TIME = Number(high=MAX_TIME)
-
-TIME_STATS = FieldTable(
-    TimeStats,
-    {
-        "on_frac": _FRACTION,
-        "connected_frac": Number(-1.0, -1.0, 1.0),
-        "cpu_and_network_available_frac": _FRACTION,
-        "active_frac": _FRACTION,
-        "gpu_active_frac": _FRACTION,
-        "client_start_time": _TIME,
-        "total_start_time": _TIME,
-        "total_duration": _TIME,
-        "total_active_duration": _TIME,
-        "total_gpu_active_duration": _TIME,
-        "now": _TIME,
-        "previous_uptime": _TIME,
-        "session_active_duration": _TIME,
-        "session_gpu_active_duration": _TIME,
-    },
-)
+TIME_STATS = FieldTable(TimeStats)
 read_time_stats = TIME_STATS.read
 write_time_stats = TIME_STATS.layout(tag="time_stats").write
 
-_NET_STATS = FieldTable(
-    NetStats,
-    {
-        "bwup": Number(),
-        "avg_up": Number(),
-        "avg_time_up": _TIME,
-        "bwdown": Number(),
-        "avg_down": Number(),
-        "avg_time_down": _TIME,
-    },
-)
+_NET_STATS = FieldTable(NetStats)
 read_net_stats = _NET_STATS.read
 write_net_stats = _NET_STATS.layout(tag="net_stats").write
 
-_DISK_USAGE = FieldTable(
-    DiskUsage, {"d_boinc_used_total": Number(), "d_boinc_used_project": Number(), "d_project_share": Number()}
-)
+_DISK_USAGE = FieldTable(DiskUsage)
 read_disk_usage = _DISK_USAGE.read
 write_disk_usage = _DISK_USAGE.layout(tag="disk_usage", indent="        ", outside="    ").write
 
-_UNKNOWN_AS_ZERO = Number(0.0, -1.0, least=0.0)
-"""BOINC's client starts with -1 and keeps it when the system does not tell."""
-_HOST_INFO = FieldTable(
-    HostInfo,
-    {
-        "timezone": Whole(0, -86400, 86400),
-        "domain_name": Text(255),
-        "ip_addr": Text(255),
-        "host_cpid": Text(64),
-        "p_ncpus": Whole(1, 1, MAX_COUNT),
-        "p_vendor": Text(255),
-        "p_model": Text(255),
-        "p_features": Text(4096),
-        "p_fpops": Number(1e9),
-        "p_iops": Number(1e9),
-        "p_membw": Number(1e9),
-        "p_calculated": _TIME,
-        "p_vm_extensions_disabled": FlagField(),
-        "m_nbytes": Number(),
-        "m_cache": _UNKNOWN_AS_ZERO,
-        "m_swap": Number(),
-        "d_total": Number(),
-        "d_free": Number(),
-        "os_name": Text(255),
-        "os_version": Text(255),
-        "n_usable_coprocs": Whole(high=MAX_COUNT),
-        "wsl_available": FlagField(),
-        "product_name": Text(255, optional=True),
-        "virtualbox_version": Text(255, optional=True),
-        "docker_version": Text(255, optional=True),
-        "docker_type": Whole(high=MAX_COUNT, optional=True),
-        "coprocs": Inside(),
-    },
-)
-
-
+_HOST_INFO = FieldTable(HostInfo, {"coprocs": ""})
 read_host_info = _HOST_INFO.read
 _HOST = _HOST_INFO.layout(tag="host_info")
 
-_COPROC = FieldTable(
-    CoprocRequest,
-    {
-        "count": Whole(1, 0, MAX_COUNT),
-        "name": Text(255),
-        "available_ram": Number(),
-        "have_cuda": Inside(),
-        "have_opencl": FlagField(),
-        "req_secs": Number(),
-        "req_instances": Number(0.0, 0.0, MAX_COUNT),
-        "estimated_delay": _UNKNOWN_AS_ZERO,
-        "peak_flops": Number(),
-        "memory": Inside(),
-        "opencl_device_version": Text(255, optional=True),
-    },
-)
+_COPROC = FieldTable(CoprocRequest, {"have_cuda": "have_opencl", "memory": "opencl_device_version"})
 _GPU = _COPROC.layout(indent="")
 
 

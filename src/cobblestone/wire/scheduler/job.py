@@ -14,13 +14,26 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Annotated
 
 from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
 from cobblestone.domain.values import changed, value
 from cobblestone.wire.project.upload import MAX_FILE_BYTES, legal_file_name
 from cobblestone.wire.scheduler.host import MAX_COUNT, MAX_OPERATIONS, MAX_TIME
 from cobblestone.wire.text.reader import MAX_NAME, Lenience
-from cobblestone.wire.text.table import FieldTable, Inside, Mark, Number, Text, Whole, usable_name
+from cobblestone.wire.text.table import (
+    Amount,
+    Contents,
+    Count,
+    FieldTable,
+    Inside,
+    Mark,
+    Marked,
+    Number,
+    Text,
+    Whole,
+    usable_name,
+)
 from cobblestone.wire.text.tree import Node, read_tree
 from cobblestone.wire.text.writer import scalar, title_text, verbatim, verbatim_text
 
@@ -30,113 +43,6 @@ MAX_ENTRIES = 500
 _HEX_TEXT = re.compile(r"[0-9a-f\s]+\.")
 _SAFE_NAME = re.compile(r"[!-\-0-\[\]-~][!-.0-\[\]-~]{0,254}")
 _IN = "    "
-
-
-@value(kw_only=True)
-class FileRef:
-    """A file as an app version, a workunit or a result uses it."""
-
-    file_name: str
-    open_name: str = ""
-    main_program: bool = False
-    copy_file: bool = False
-    optional: bool = False
-
-
-@value(kw_only=True)
-class FileInfo:
-    """A file that the client downloads; ``nbytes`` and ``md5_cksum`` are of the unpacked file."""
-
-    name: str
-    urls: tuple[str, ...]
-    nbytes: int
-    md5_cksum: str
-    executable: bool = False
-    file_signature: str = ""  #: signature text; not empty: the client must check it
-    sticky: bool = False
-    gzipped_url: str = ""
-    gzipped_nbytes: int = 0
-
-
-@value(kw_only=True)
-class OutputFileInfo:
-    """A file that the client uploads.
-
-    ``upload_url`` must contain ``file_upload_handler``: that is how clients tell uploads from downloads.
-    """
-
-    name: str
-    max_nbytes: int
-    upload_url: str
-    xml_signature: str
-    gzip_when_done: bool = False
-    sticky: bool = False
-    other_upload_urls: tuple[str, ...] = ()  #: tried in turn when the first cannot be reached
-
-
-@value(kw_only=True)
-class AppBlock:
-    """An app."""
-
-    name: str
-    user_friendly_name: str = ""
-    non_cpu_intensive: bool = False
-    fraction_done_exact: bool = False
-    report_results_immediately: bool = False
-
-
-@value(kw_only=True)
-class AppVersionBlock:
-    """An app version for this host."""
-
-    app_name: str
-    version_num: int
-    platform: str
-    file_refs: tuple[FileRef, ...]
-    plan_class: str = ""
-    avg_ncpus: float = 1.0
-    flops: float = 1e9  #: projected speed; the client's estimates are rsc_fpops_est / flops
-    api_version: str = "7.20.5"  #: >= 6.0 selects the shared segment in a mapped file
-    cmdline: str = ""
-    coproc_type: str = ""
-    coproc_count: float = 0.0
-    gpu_ram: float = 0.0  #: bytes
-    dont_throttle: bool = False
-    is_wrapper: bool = False
-    needs_network: bool = False
-
-    @property
-    def key(self) -> tuple[str, int, str, str]:
-        """Return the key of a version within a project: app, number, platform and plan class."""
-        return self.app_name, self.version_num, self.platform, self.plan_class
-
-
-@value(kw_only=True)
-class WorkunitBlock:
-    """A job's inputs and limits."""
-
-    name: str
-    app_name: str
-    rsc_fpops_est: float
-    rsc_fpops_bound: float
-    rsc_memory_bound: float
-    rsc_disk_bound: float
-    command_line: str = ""
-    file_refs: tuple[FileRef, ...] = ()
-
-
-@value(kw_only=True)
-class ResultBlock:
-    """A job's name, version, deadline and outputs."""
-
-    name: str
-    wu_name: str
-    platform: str
-    version_num: int
-    report_deadline: float  #: Unix seconds; written as a whole number
-    plan_class: str = ""
-    file_refs: tuple[FileRef, ...] = ()
-    report_immediately: bool = False
 
 
 # -- names, keys and addresses ----------------------------------------------------------------------------
@@ -188,102 +94,135 @@ def _write_urls(*urls: str) -> str:
     return "".join(f"{_IN}{verbatim('url', url)}" for url in urls)
 
 
+# -- values ---------------------------------------------------------------------------------------------
+
+Name = Annotated[str, Text(read=usable_name, write=verbatim_text)]
+NameOfFile = Annotated[str, Text(read=read_file_name, write=lambda _, name: checked_file_name(name))]
+NameOfFolder = Annotated[str, Text(read=read_file_name, write=verbatim_text)]
+ShortText = Annotated[str, Text(MAX_NAME, write=verbatim_text)]
+OptionalText = Annotated[str, Text(MAX_NAME, write=verbatim_text, optional=True)]
+Size = Annotated[int, Whole(high=MAX_FILE_BYTES)]
+Operations = Annotated[float, Number(high=MAX_OPERATIONS)]
+WrittenFlag = Annotated[bool, Mark(content=None)]
+
+
+@value(kw_only=True)
+class FileRef:
+    """A file as an app version, a workunit or a result uses it."""
+
+    file_name: NameOfFile
+    open_name: OptionalText = ""
+    main_program: Marked = False
+    copy_file: Marked = False
+    optional: Marked = False
+
+
+@value(kw_only=True)
+class FileInfo:
+    """A file that the client downloads; ``nbytes`` and ``md5_cksum`` are of the unpacked file."""
+
+    name: NameOfFile
+    urls: Contents[str]
+    gzipped_url: Annotated[str, Inside()] = ""
+    gzipped_nbytes: int = 0
+    executable: Marked = False
+    file_signature: Annotated[str, Inside()] = ""  #: signature text; not empty: the client must check it
+    md5_cksum: Annotated[str, Text(64, read=lambda text: text.strip().lower(), write=verbatim_text)]
+    nbytes: Size
+    sticky: Marked = False
+
+
+@value(kw_only=True)
+class OutputFileInfo:
+    """A file that the client uploads.
+
+    ``upload_url`` must contain ``file_upload_handler``: that is how clients tell uploads from downloads.
+    """
+
+    name: NameOfFile
+    max_nbytes: Size
+    upload_url: Annotated[str, Inside()]
+    other_upload_urls: tuple[str, ...] = ()  #: tried in turn when the first cannot be reached
+    xml_signature: Annotated[str, Inside()]
+    gzip_when_done: Marked = False
+    sticky: Marked = False
+
+
+@value(kw_only=True)
+class AppBlock:
+    """An app."""
+
+    name: NameOfFolder
+    user_friendly_name: Annotated[str, Text(MAX_NAME, write=title_text)] = ""
+    non_cpu_intensive: WrittenFlag = False
+    fraction_done_exact: WrittenFlag = False
+    report_results_immediately: Marked = False
+
+
+@value(kw_only=True)
+class AppVersionBlock:
+    """An app version for this host."""
+
+    app_name: Name
+    version_num: Count
+    platform: ShortText
+    plan_class: OptionalText = ""
+    #: >= 6.0 selects the shared segment in a mapped file
+    api_version: Annotated[str, Text(64, write=verbatim_text)] = "7.20.5"
+    avg_ncpus: Annotated[float, Number(high=MAX_COUNT)] = 1.0
+    flops: Amount = 1e9  #: projected speed; the client's estimates are rsc_fpops_est / flops
+    cmdline: Annotated[str, Text(write=verbatim_text, optional=True)] = ""
+    coproc_type: str = ""
+    coproc_count: float = 0.0
+    gpu_ram: Annotated[float, Number(optional=True)] = 0.0  #: bytes
+    dont_throttle: Marked = False
+    is_wrapper: Marked = False
+    needs_network: Marked = False
+    file_refs: Contents[FileRef]
+
+    @property
+    def key(self) -> tuple[str, int, str, str]:
+        """Return the key of a version within a project: app, number, platform and plan class."""
+        return self.app_name, self.version_num, self.platform, self.plan_class
+
+
+@value(kw_only=True)
+class WorkunitBlock:
+    """A job's inputs and limits."""
+
+    rsc_fpops_est: Operations
+    rsc_fpops_bound: Operations
+    rsc_memory_bound: Amount
+    rsc_disk_bound: Amount
+    command_line: Annotated[str, Text(4096, read=str.strip, write=verbatim_text)] = ""
+    file_refs: Contents[FileRef] = ()
+    name: Name
+    app_name: Name
+
+
+@value(kw_only=True)
+class ResultBlock:
+    """A job's name, version, deadline and outputs."""
+
+    name: NameOfFolder
+    wu_name: Name
+    platform: ShortText
+    version_num: Count
+    plan_class: ShortText = ""
+    report_deadline: Annotated[float, Number(high=MAX_TIME, digits=0)]  #: Unix seconds
+    report_immediately: Marked = False
+    file_refs: Contents[FileRef] = ()
+
+
 # -- tables ---------------------------------------------------------------------------------------------
 
-_TEXT, _NAME = Text(MAX_NAME, write=verbatim_text), Text(read=usable_name, write=verbatim_text)
-_NAME_OF_FILE = Text(read=read_file_name, write=lambda _, name: checked_file_name(name))
-_NAME_OF_FOLDER = Text(read=read_file_name, write=verbatim_text)
-_BYTES = Whole(high=MAX_FILE_BYTES)
-
-APP = FieldTable(
-    AppBlock,
-    {
-        "name": _NAME_OF_FOLDER,
-        "user_friendly_name": Text(MAX_NAME, write=title_text),
-        "non_cpu_intensive": Mark(content=None),
-        "fraction_done_exact": Mark(content=None),
-        "report_results_immediately": Mark(),
-    },
-)
-FILE_REF = FieldTable(
-    FileRef,
-    {
-        "file_name": _NAME_OF_FILE,
-        "open_name": Text(MAX_NAME, write=verbatim_text, optional=True),
-        "main_program": Mark(),
-        "copy_file": Mark(),
-        "optional": Mark(),
-    },
-)
-_FILE = FieldTable(
-    FileInfo,
-    {
-        "name": _NAME_OF_FILE,
-        "urls": Inside(),
-        "gzipped_url": Inside(),
-        "executable": Mark(),
-        "file_signature": Inside(),
-        "md5_cksum": Text(64, read=lambda text: text.strip().lower(), write=verbatim_text),
-        "nbytes": _BYTES,
-        "sticky": Mark(),
-    },
-)
-_OUTPUT = FieldTable(
-    OutputFileInfo,
-    {
-        "name": _NAME_OF_FILE,
-        "max_nbytes": _BYTES,
-        "upload_url": Inside(),
-        "xml_signature": Inside(),
-        "gzip_when_done": Mark(),
-        "sticky": Mark(),
-    },
-)
-VERSION = FieldTable(
-    AppVersionBlock,
-    {
-        "app_name": _NAME,
-        "version_num": Whole(),
-        "platform": _TEXT,
-        "plan_class": Text(MAX_NAME, write=verbatim_text, optional=True),
-        "api_version": Text(64, write=verbatim_text),
-        "avg_ncpus": Number(1.0, 0.0, MAX_COUNT),
-        "flops": Number(1e9),
-        "cmdline": Text(write=verbatim_text, optional=True),
-        "coproc": Inside(),
-        "gpu_ram": Number(optional=True),
-        "dont_throttle": Mark(),
-        "is_wrapper": Mark(),
-        "needs_network": Mark(),
-        "file_refs": Inside(),
-    },
-)
-WORKUNIT = FieldTable(
-    WorkunitBlock,
-    {
-        "rsc_fpops_est": Number(high=MAX_OPERATIONS),
-        "rsc_fpops_bound": Number(high=MAX_OPERATIONS),
-        "rsc_memory_bound": Number(),
-        "rsc_disk_bound": Number(),
-        "command_line": Text(4096, read=str.strip, write=verbatim_text),
-        "file_refs": Inside(),
-        "name": _NAME,
-        "app_name": _NAME,
-    },
-)
-RESULT = FieldTable(
-    ResultBlock,
-    {
-        "name": _NAME_OF_FOLDER,
-        "wu_name": _NAME,
-        "platform": _TEXT,
-        "version_num": Whole(),
-        "plan_class": _TEXT,
-        "report_deadline": Number(high=MAX_TIME, digits=0),
-        "report_immediately": Mark(),
-        "file_refs": Inside(),
-    },
-)
+APP = FieldTable(AppBlock)
+FILE_REF = FieldTable(FileRef)
+_FILE = FieldTable(FileInfo)
+_OUTPUT = FieldTable(OutputFileInfo)
+VERSION = FieldTable(AppVersionBlock, {"coproc": "gpu_ram"})
+WORKUNIT = FieldTable(WorkunitBlock)
+RESULT = FieldTable(ResultBlock)
 
 _WRITTEN_APP = APP.layout(tag="app")
 _WRITTEN_REF = FILE_REF.layout(tag="file_ref", indent=_IN * 2, outside=_IN)

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from typing import Annotated
 
 from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
 from cobblestone.domain.values import changed, value
@@ -57,7 +58,7 @@ from cobblestone.wire.text.reader import (
     decode,
     note,
 )
-from cobblestone.wire.text.table import FieldTable, Inside, Mark, Number, Text, Whole
+from cobblestone.wire.text.table import Contents, FieldTable, Inside, Mark, Marked, Number, Text, Whole
 from cobblestone.wire.text.tree import Node, read_tree
 from cobblestone.wire.text.writer import (
     cut,
@@ -83,6 +84,11 @@ _NONCE = re.compile(r"(?:[0-9a-f]{2}){1,32}")
 _VERBATIM = ("message", "project_preferences", "global_preferences", "text", "opaque", "client_opaque")
 _IN = "    "
 
+_NAME = Text(MAX_NAME, write=lambda _, text: line_text(cut(text)))
+Title = Annotated[str, Text(write=title_text)]
+Exact = Annotated[str, Text(write=verbatim_text)]
+Hash = Annotated[str, Text(64, write=verbatim_text)]
+
 
 class MessagePriority(StrEnum):
     """How the client treats a message."""
@@ -104,17 +110,17 @@ class Message:
 class GuiUrl:
     """A link that graphical managers show for the project."""
 
-    name: str
-    description: str
-    url: str
+    name: Title
+    description: Title
+    url: Exact
 
 
 @value(kw_only=True)
 class RssFeed:
     """A feed of notices."""
 
-    url: str
-    poll_interval: float = 86400.0  #: seconds
+    url: Exact
+    poll_interval: Annotated[float, Number(digits=0)] = 86400.0  #: seconds
 
 
 @value(kw_only=True)
@@ -140,28 +146,28 @@ class FileChallenge:
 class UserBlock:
     """The account, as clients show it."""
 
-    id: int
-    name: str
-    total_credit: float = 0.0
-    expavg_credit: float = 0.0
-    create_time: float = 0.0
-    email_hash: str = ""
-    cross_project_id: str = ""
-    external_cpid: str = ""
-    cpid_time: float = 0.0
-    team_id: int = 0
-    team_name: str = ""
+    id: Annotated[int, Whole(high=MAX_ID, element="userid")]
+    name: Annotated[str, replace(_NAME, element="user_name")]
+    total_credit: Annotated[float, Number(element="user_total_credit")] = 0.0
+    expavg_credit: Annotated[float, Number(element="user_expavg_credit")] = 0.0
+    create_time: Annotated[float, Number(high=MAX_TIME, digits=0, element="user_create_time")] = 0.0
+    email_hash: Hash = ""
+    cross_project_id: Hash = ""
+    external_cpid: Hash = ""
+    cpid_time: Annotated[float, Number(high=MAX_TIME, digits=0)] = 0.0
+    team_id: Annotated[int, Whole(high=MAX_ID, element="teamid")] = 0
+    team_name: Annotated[str, _NAME] = ""
 
 
 @value(kw_only=True)
 class HostBlock:
     """The computer, as clients show it."""
 
-    id: int
-    total_credit: float = 0.0
-    expavg_credit: float = 0.0
-    venue: str = ""
-    create_time: float = 0.0
+    id: Annotated[int, Whole(high=MAX_ID, element="hostid")]
+    total_credit: Annotated[float, Number(element="host_total_credit")] = 0.0
+    expavg_credit: Annotated[float, Number(element="host_expavg_credit")] = 0.0
+    venue: Annotated[str, Text(64, element="host_venue", write=title_text)] = ""
+    create_time: Annotated[float, Number(high=MAX_TIME, digits=0, element="host_create_time")] = 0.0
     announce_id: bool = (
         False  #: send the id: only when it is new or changed, for the client then restarts its rpc_seqno
     )
@@ -171,18 +177,22 @@ class HostBlock:
 class SchedulerReply:
     """One answer to a scheduler RPC, filled in step by step.  Empty fields are left out."""
 
-    master_url: str
-    scheduler_version: int = 820  #: 100 * major + minor of the server family that we behave like
-    request_delay: float = 0.0  #: seconds before which the client shall not ask again
-    next_rpc_delay: float = 0.0  #: seconds after which the client shall ask in any case; 0 = no wish
-    messages: tuple[Message, ...] = ()
-    project_is_down: bool = False  #: with it only version, URL, delay, messages and project name are sent
-    project_name: str = ""
-    dont_use_dcf: bool = False
-    ended: bool = False
-    send_full_workload: bool = False
-    send_time_stats_log: float = 0.0
-    symstore: str = ""
+    scheduler_version: Annotated[int, Whole(default=0)] = (
+        820  #: 100 * major + minor of the server family that we behave like
+    )
+    dont_use_dcf: Marked = False
+    master_url: Exact
+    ended: Annotated[bool, Mark(content="1")] = False
+    #: seconds before which the client shall not ask again
+    request_delay: Annotated[float, Number(high=HUGE_DELAY, most=MAX_DELAY)] = 0.0
+    messages: Contents[Message] = ()
+    project_name: Annotated[str, Text(MAX_NAME, write=title_text, optional=True)] = ""
+    project_is_down: Marked = False  #: with it nothing that follows is sent
+    send_time_stats_log: Annotated[float, Number(digits=0, optional=True)] = 0.0
+    send_full_workload: Marked = False
+    symstore: Annotated[str, Text(write=verbatim_text, optional=True)] = ""
+    #: seconds after which the client shall ask in any case; 0 = no wish
+    next_rpc_delay: Annotated[float, Number(high=HUGE_DELAY, most=MAX_DELAY, optional=True)] = 0.0
     user: UserBlock | None = None
     host: HostBlock | None = None
     global_preferences: str = ""  #: a whole ``<global_preferences>`` element
@@ -200,92 +210,32 @@ class SchedulerReply:
     code_sign_key_signature: str = (
         ""  #: signature of the new key's stripped text, made with the client's old key
     )
-    message_ack: bool = False
-    trickle_downs: tuple[TrickleDown, ...] = ()
-    non_cpu_intensive: bool = False
-    strict_memory_bound: bool = False
-    delete_files: tuple[str, ...] = ()
-    file_challenge: FileChallenge | None = None
-    no_cpu_apps: bool | None = None
-    no_rsc_apps: tuple[str, ...] = ()  #: GPU types for which the project has nothing
-    rss_feeds: tuple[RssFeed, ...] = ()
-    gui_urls: tuple[GuiUrl, ...] = ()
-    project_files: tuple[FileRef, ...] = ()  #: repeat in every reply, else the client drops them
-    desired_disk_usage: float = 0.0  #: bytes
+    message_ack: Marked = False
+    trickle_downs: Contents[TrickleDown] = ()
+    non_cpu_intensive: Marked = False
+    strict_memory_bound: Marked = False
+    delete_files: Contents[str] = ()
+    file_challenge: Annotated[FileChallenge | None, Inside()] = None
+    no_cpu_apps: Annotated[bool | None, Inside()] = None
+    no_rsc_apps: Contents[str] = ()  #: GPU types for which the project has nothing
+    desired_disk_usage: Annotated[float, Number(optional=True)] = 0.0  #: bytes
+    rss_feeds: Contents[RssFeed] = ()
+    gui_urls: Contents[GuiUrl] = ()
+    project_files: Contents[FileRef] = ()  #: repeat in every reply, else the client drops them
 
 
-_NAME = Text(MAX_NAME, write=lambda _, text: line_text(cut(text)))
-_TITLE, _EXACT = Text(write=title_text), Text(write=verbatim_text)
-_HASH, _ID = Text(64, write=verbatim_text), Whole(high=MAX_ID, element="userid")
-_DELAY = Number(high=HUGE_DELAY, most=MAX_DELAY)
-
-USER = FieldTable(
-    UserBlock,
-    {
-        "id": _ID,
-        "name": replace(_NAME, element="user_name"),
-        "total_credit": Number(element="user_total_credit"),
-        "expavg_credit": Number(element="user_expavg_credit"),
-        "create_time": Number(high=MAX_TIME, digits=0, element="user_create_time"),
-        "email_hash": _HASH,
-        "cross_project_id": _HASH,
-        "external_cpid": _HASH,
-        "cpid_time": Number(high=MAX_TIME, digits=0),
-        "team_id": replace(_ID, element="teamid"),
-        "team_name": _NAME,
-    },
-)
-HOST = FieldTable(
-    HostBlock,
-    {
-        "id": replace(_ID, element="hostid"),
-        "total_credit": Number(element="host_total_credit"),
-        "expavg_credit": Number(element="host_expavg_credit"),
-        "venue": Text(64, element="host_venue", write=title_text),
-        "create_time": Number(high=MAX_TIME, digits=0, element="host_create_time"),
-    },
-)
+USER = FieldTable(UserBlock)
+HOST = FieldTable(HostBlock)
 _ABOUT_PEOPLE = (USER.elements | HOST.elements) - {"teamid", "team_name"}
 """Elements of every reply; without a team there are none about one."""
-GUI_URL = FieldTable(GuiUrl, {"name": _TITLE, "description": _TITLE, "url": _EXACT})
-_FEED = FieldTable(RssFeed, {"url": _EXACT, "poll_interval": Number(86400.0, digits=0)})
-_REPLY = FieldTable(
-    SchedulerReply,
-    {
-        "scheduler_version": Whole(),
-        "dont_use_dcf": Mark(),
-        "master_url": _EXACT,
-        "ended": Mark(content="1"),
-        "request_delay": _DELAY,
-        "messages": Inside(),
-        "project_name": Text(MAX_NAME, write=title_text, optional=True),
-        "project_is_down": Mark(),
-        # The rest is not sent while it is down.
-        "send_time_stats_log": Number(digits=0, optional=True),
-        "send_full_workload": Mark(),
-        "symstore": Text(write=verbatim_text, optional=True),
-        "next_rpc_delay": replace(_DELAY, optional=True),
-        "people": Inside(),
-        "work": Inside(),
-        "message_ack": Mark(),
-        "trickle_downs": Inside(),
-        "non_cpu_intensive": Mark(),
-        "strict_memory_bound": Mark(),
-        "delete_files": Inside(),
-        "file_challenge": Inside(),
-        "no_cpu_apps": Inside(),
-        "no_rsc_apps": Inside(),
-        "desired_disk_usage": Number(optional=True),
-        "rss_feeds": Inside(),
-        "gui_urls": Inside(),
-        "project_files": Inside(),
-    },
-)
+GUI_URL = FieldTable(GuiUrl)
+_FEED = FieldTable(RssFeed)
+_REPLY = FieldTable(SchedulerReply, {"people": "message_ack", "work": "message_ack"})
 
-_WRITTEN_USER = USER.layout(*(name for name in USER.kinds if not name.startswith("team_")), indent="")
+_WRITTEN_USER = USER.layout(without=("team_id", "team_name"), indent="")
 _TEAM = USER.layout("team_id", "team_name", indent="")
 _HOST_ID = HOST.layout("id", indent="")
-_WRITTEN_HOST = HOST.layout(*(name for name in HOST.kinds if name != "id"), indent="")
+_WRITTEN_HOST = HOST.layout(without=("id",), indent="")
 _WRITTEN_GUI_URL = GUI_URL.layout(tag="gui_url", indent=_IN * 2, outside=_IN)
 _WRITTEN_FEED = _FEED.layout(tag="rss_feed", indent="")
 _WRITTEN_DOWN = _REPLY.layout(

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field
+from typing import Annotated
 
 from cobblestone.domain.errors import LocalProtocolError
 from cobblestone.domain.values import changed, value
-from cobblestone.wire.scheduler.host import MAX_OPERATIONS, MAX_TIME
+from cobblestone.wire.scheduler.host import MAX_OPERATIONS, MAX_TIME, Time
 from cobblestone.wire.text.reader import (
     MAX_NAME,
     MAX_TEXT,
@@ -25,7 +26,18 @@ from cobblestone.wire.text.reader import (
     read_trickle,
     read_verbatim,
 )
-from cobblestone.wire.text.table import FieldTable, Given, Inside, Number, Text, Whole, usable_name
+from cobblestone.wire.text.table import (
+    Amount,
+    Contents,
+    Count,
+    FieldTable,
+    Given,
+    Inside,
+    Number,
+    Text,
+    Whole,
+    usable_name,
+)
 from cobblestone.wire.text.writer import printable, scalar, whole
 
 MAX_ANSWER = 64
@@ -33,6 +45,10 @@ MAX_ANSWER = 64
 NO_EXIT_STATUS = 2**31 - 1
 """Stands for an absent or unreadable exit status within this module; no program ends with it."""
 _IN = "    "
+GivenName = Annotated[str, Given(Text(MAX_NAME))]
+Peak = Annotated[float, Number(digits=0, optional=True)]
+Speed = Annotated[float, Number(optional=True)]
+Operations = Annotated[float, Number(high=MAX_OPERATIONS, optional=True)]
 _UNSAFE_IN_STDERR = re.compile(r"\]\]>|</?stderr_(?:out|txt)>")
 
 
@@ -40,12 +56,12 @@ _UNSAFE_IN_STDERR = re.compile(r"\]\]>|</?stderr_(?:out|txt)>")
 class ReportedFile:
     """An output file of a reported result."""
 
-    name: str
-    nbytes: float = 0.0
-    max_nbytes: float = 0.0
-    md5_cksum: str = ""
-    upload_url: str = ""
-    error_msg: str = (
+    name: Annotated[str, Text(read=usable_name)]
+    nbytes: Amount = 0.0
+    max_nbytes: Amount = 0.0
+    md5_cksum: Annotated[str, Text(64, optional=True)] = ""
+    upload_url: Annotated[str, Text(optional=True)] = ""
+    error_msg: Annotated[str, Inside()] = (
         ""  #: not empty: the file never reached the server (client 7.20.5 then still says "success")
     )
 
@@ -54,28 +70,27 @@ class ReportedFile:
 class ReportedResult:
     """A finished job."""
 
-    name: str
-    final_cpu_time: float = 0.0  #: seconds
-    final_elapsed_time: float = 0.0  #: seconds
-    exit_status: int = 0
+    name: GivenName
+    final_cpu_time: Time = 0.0
+    final_elapsed_time: Time = 0.0
+    exit_status: Annotated[int, Inside()] = 0
     exit_status_present: bool = False  #: False: the client did not say how the program ended; not a success
-    state: int = (
-        0  #: the client's state: 1 downloading, 3 compute error, 5 uploaded, 6 aborted, 7 upload failed
-    )
-    platform: str = ""
-    version_num: int = 0
-    app_version_num: int = 0  #: the same again, legacy
-    plan_class: str = ""
-    final_peak_working_set_size: float = 0.0  #: bytes
-    final_peak_swap_size: float = 0.0  #: bytes
-    final_peak_disk_usage: float = 0.0  #: bytes
-    fpops_per_cpu_sec: float = 0.0
-    fpops_cumulative: float = 0.0
-    intops_per_cpu_sec: float = 0.0
-    intops_cumulative: float = 0.0
-    stderr: str = ""  #: the program's stderr, its last part
+    #: the client's state: 1 downloading, 3 compute error, 5 uploaded, 6 aborted, 7 upload failed
+    state: Annotated[int, Whole(0, 100)] = 0
+    platform: Annotated[str, Text(MAX_NAME)] = ""
+    version_num: Count = 0
+    plan_class: Annotated[str, Text(MAX_NAME, optional=True)] = ""
+    final_peak_working_set_size: Peak = 0.0  #: bytes
+    final_peak_swap_size: Peak = 0.0  #: bytes
+    final_peak_disk_usage: Peak = 0.0  #: bytes
+    fpops_per_cpu_sec: Speed = 0.0
+    fpops_cumulative: Operations = 0.0
+    intops_per_cpu_sec: Speed = 0.0
+    intops_cumulative: Operations = 0.0
+    app_version_num: Count = 0  #: ``version_num`` again, legacy
+    stderr: Annotated[str, Inside()] = ""  #: the program's stderr, its last part
     error_message: str = ""  #: the client's own text, e.g. ``process exited with code 7 (0x7, -249)``
-    files: tuple[ReportedFile, ...] = ()
+    files: Contents[ReportedFile] = ()
     leniences: tuple[Lenience, ...] = field(
         default=(), compare=False
     )  #: departures from the format that were found in this report
@@ -95,63 +110,19 @@ class MsgFromHost:
 class StickyFile:
     """A file that stays on the computer between jobs."""
 
-    name: str
-    nbytes: float = 0.0
-    status: int = 0  #: 1 present, negative an error number
-    nonce: str = ""  #: of a question about the file that the client answers (an element of ours)
-    answer: str = ""  #: hex digits
+    name: GivenName
+    nbytes: Amount = 0.0
+    status: Annotated[int, Whole(-(2**31))] = 0  #: 1 present, negative an error number
+    #: of a question about the file that the client answers (an element of ours)
+    nonce: Annotated[str, Text(MAX_ANSWER, element="challenge_nonce")] = ""
+    answer: Annotated[str, Text(MAX_ANSWER, element="challenge_answer")] = ""  #: hex digits
 
 
-_SECONDS, _NAME = Number(high=MAX_TIME), Text(MAX_NAME)
-_PEAK, _SPEED = Number(digits=0, optional=True), Number(optional=True)
-_COUNT = Number(high=MAX_OPERATIONS, optional=True)
-
-_REPORT = FieldTable(
-    ReportedResult,
-    {
-        "name": Given(_NAME),
-        "final_cpu_time": _SECONDS,
-        "final_elapsed_time": _SECONDS,
-        "exit_status": Inside(),
-        "state": Whole(0, 0, 100),
-        "platform": _NAME,
-        "version_num": Whole(),
-        "plan_class": Text(MAX_NAME, optional=True),
-        "final_peak_working_set_size": _PEAK,
-        "final_peak_swap_size": _PEAK,
-        "final_peak_disk_usage": _PEAK,
-        "fpops_per_cpu_sec": _SPEED,
-        "fpops_cumulative": _COUNT,
-        "intops_per_cpu_sec": _SPEED,
-        "intops_cumulative": _COUNT,
-        "app_version_num": Whole(),
-        "stderr": Inside(),
-        "files": Inside(),
-    },
-)
+_REPORT = FieldTable(ReportedResult)
 _WRITTEN_REPORT = _REPORT.layout(tag="result")
-_FILE = FieldTable(
-    ReportedFile,
-    {
-        "name": Text(read=usable_name),
-        "nbytes": Number(),
-        "max_nbytes": Number(),
-        "md5_cksum": Text(64, optional=True),
-        "upload_url": Text(optional=True),
-        "error_msg": Inside(),
-    },
-)
+_FILE = FieldTable(ReportedFile)
 _WRITTEN_FILE = _FILE.layout(tag="file_info")
-_STICKY_FILE = FieldTable(
-    StickyFile,
-    {
-        "name": Given(_NAME),
-        "nbytes": Number(),
-        "status": Whole(0, -(2**31)),
-        "nonce": Text(MAX_ANSWER, element="challenge_nonce"),
-        "answer": Text(MAX_ANSWER, element="challenge_answer"),
-    },
-)
+_STICKY_FILE = FieldTable(StickyFile)
 _KEPT = _STICKY_FILE.layout("name", "nbytes", "status", tag="file_info", indent=_IN * 2, outside=_IN)
 _ANSWERED = _STICKY_FILE.layout(tag="file_info", indent=_IN * 2, outside=_IN)
 

@@ -7,6 +7,7 @@ What is read is bounded and finite; what was forgiven on the way is in ``lenienc
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Annotated
 
 from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
 from cobblestone.domain.values import changed, value
@@ -21,6 +22,7 @@ from cobblestone.wire.scheduler.host import (
     DiskUsage,
     HostInfo,
     NetStats,
+    Time,
     TimeStats,
     read_coproc,
     read_disk_usage,
@@ -55,10 +57,26 @@ from cobblestone.wire.text.reader import (
     client_version,
     read_verbatim,
 )
-from cobblestone.wire.text.table import FieldTable, FlagField, Given, Inside, Number, Text, Whole, usable_name
+from cobblestone.wire.text.table import (
+    Amount,
+    Contents,
+    Count,
+    FieldTable,
+    Flag,
+    FlagField,
+    Given,
+    Number,
+    Text,
+    Whole,
+    usable_name,
+)
 from cobblestone.wire.text.writer import scalar
 
 MAX_KEY_CHARS = 4096
+Share = Annotated[float, Number(0.0, 1.0)]
+Instances = Annotated[float, Number(high=MAX_COUNT)]
+GivenName = Annotated[str, Given(Text(MAX_NAME))]
+OptionalName = Annotated[str, Text(MAX_NAME, optional=True)]
 _KEY_CHARACTERS = frozenset("0123456789abcdefABCDEF.\n")
 
 
@@ -66,13 +84,13 @@ _KEY_CHARACTERS = frozenset("0123456789abcdefABCDEF.\n")
 class ClientAppVersion:
     """An app version on the client; other results refer to it by its place in the list."""
 
-    app_name: str
-    version_num: int = 0
-    platform: str = ""
-    plan_class: str = ""
-    avg_ncpus: float = 1.0
-    flops: float = 0.0
-    api_version: str = ""
+    app_name: Annotated[str, Text(read=usable_name)]
+    version_num: Count = 0
+    platform: Annotated[str, Text(MAX_NAME)] = ""
+    avg_ncpus: Instances = 1.0
+    flops: Amount = 0.0
+    plan_class: OptionalName = ""
+    api_version: Annotated[str, Text(64)] = ""
     coproc_type: str = ""
     coproc_count: float = 0.0
 
@@ -81,48 +99,52 @@ class ClientAppVersion:
 class OtherResult:
     """A job that is in progress on the client."""
 
-    name: str
-    app_version: int = -1  #: index into ``SchedulerRequest.app_versions``, -1 unknown
-    plan_class: str = ""
+    name: GivenName
+    app_version: Annotated[
+        int, Whole(-1, MAX_COUNT)
+    ] = -1  #: index into ``SchedulerRequest.app_versions``, -1 unknown
+    plan_class: OptionalName = ""
 
 
 @value(kw_only=True)
 class InProgressResult:
     """A job of any project in the client's queue, for the deadline check on the server."""
 
-    name: str
-    report_deadline: float = 0.0  #: Unix seconds
-    time_remaining: float = 0.0  #: seconds
-    avg_ncpus: float = 1.0
+    name: GivenName
+    report_deadline: Time = 0.0  #: Unix seconds
+    time_remaining: Time = 0.0  #: seconds
+    avg_ncpus: Instances = 1.0
 
 
 @value(kw_only=True)
 class SchedulerRequest:
     """One scheduler RPC, as the client sent it."""
 
-    authenticator: str
-    hostid: int = 0  #: 0 until the server assigned one
-    rpc_seqno: int = 0
+    authenticator: Annotated[str, Text(MAX_NAME, read=str.strip)]
+    hostid: Annotated[int, Whole(high=MAX_ID)] = 0  #: 0 until the server assigned one
+    rpc_seqno: Count = 0
     client_version: int = 0  #: 10000 * major + 100 * minor + release
     client_version_text: str = ""  #: e.g. ``7.20.5``
-    resource_share_fraction: float = 1.0
-    rrs_fraction: float = 1.0
-    prrs_fraction: float = 1.0
-    duration_correction_factor: float = 1.0
-    allow_multiple_clients: bool = False
-    sandbox: bool = False
-    dont_send_work: bool = False
-    work_req_seconds: float = 0.0
-    cpu_req_secs: float = 0.0
-    cpu_req_instances: float = 0.0
-    cpu_estimated_delay: float = 0.0  #: seconds until a CPU would be idle
-    client_cap_plan_class: bool = False
-    client_cap_file_challenge: bool = False  #: it answers questions about files (an element of ours)
-    platforms: tuple[str, ...] = ()  #: primary first
+    resource_share_fraction: Share = 1.0
+    rrs_fraction: Share = 1.0
+    prrs_fraction: Share = 1.0
+    duration_correction_factor: Annotated[float, Number(high=1e6)] = 1.0
+    allow_multiple_clients: Flag = False
+    sandbox: Flag = False
+    dont_send_work: Flag = False
+    work_req_seconds: Time = 0.0
+    cpu_req_secs: Time = 0.0
+    cpu_req_instances: Instances = 0.0
+    #: seconds until a CPU would be idle
+    cpu_estimated_delay: Annotated[float, Number(high=MAX_TIME, element="estimated_delay")] = 0.0
+    client_cap_plan_class: Flag = False
+    #: it answers questions about files (an element of ours)
+    client_cap_file_challenge: Annotated[bool, FlagField(content="1")] = False
+    platforms: Contents[str] = ()  #: primary first
     code_sign_key: str = ""  #: text without white space at its ends; empty: the client holds none
     working_global_preferences: GlobalPreferences | None = None  #: in force on the client
     global_preferences: GlobalPreferences | None = None  #: the network copy
-    cross_project_id: str = ""
+    cross_project_id: Annotated[str, Text(64)] = ""
     time_stats: TimeStats = TimeStats()
     net_stats: NetStats = NetStats()
     host_info: HostInfo = HostInfo()
@@ -143,7 +165,7 @@ class SchedulerRequest:
     other_results_listed: bool = False  #: whether the list was sent, and read to its end
     in_progress_results: tuple[InProgressResult, ...] = ()
     client_opaque: str = ""
-    client_brand: str = ""
+    client_brand: Annotated[str, Text(255)] = ""
     unsaid: frozenset[str] = frozenset()  #: elements about the computer that are absent or no usable numbers
     leniences: tuple[Lenience, ...] = ()
 
@@ -159,68 +181,15 @@ class SchedulerRequest:
         )
 
 
-_COUNT, _SECONDS, _SHARE = Number(high=MAX_COUNT), Number(high=MAX_TIME), Number(1.0, 0.0, 1.0)
-_NAME = Text(MAX_NAME)
 _IN = "    "
 
-_REQUEST = FieldTable(
-    SchedulerRequest,
-    {
-        "authenticator": Text(MAX_NAME, read=str.strip),
-        "hostid": Whole(high=MAX_ID),
-        "rpc_seqno": Whole(),
-        "version": Inside(),
-        "resource_share_fraction": _SHARE,
-        "rrs_fraction": _SHARE,
-        "prrs_fraction": _SHARE,
-        "duration_correction_factor": Number(1.0, 0.0, 1e6),
-        "allow_multiple_clients": FlagField(),
-        "sandbox": FlagField(),
-        "dont_send_work": FlagField(),
-        "work_req_seconds": _SECONDS,
-        "cpu_req_secs": _SECONDS,
-        "cpu_req_instances": _COUNT,
-        "cpu_estimated_delay": Number(high=MAX_TIME, element="estimated_delay"),
-        "client_cap_plan_class": FlagField(),
-        "client_cap_file_challenge": FlagField(content="1"),
-        "platforms": Inside(),
-        "cross_project_id": Text(64),
-        "client_brand": Text(255),
-    },
-)
-_TOP = _REQUEST.layout(*(name for name in _REQUEST.kinds if name not in ("cross_project_id", "client_brand")))
-_APP_VERSION = FieldTable(
-    ClientAppVersion,
-    {
-        "app_name": Text(read=usable_name),
-        "version_num": Whole(),
-        "platform": _NAME,
-        "avg_ncpus": Number(1.0, 0.0, MAX_COUNT),
-        "flops": Number(),
-        "plan_class": Text(MAX_NAME, optional=True),
-        "api_version": Text(64),
-        "coproc": Inside(),
-    },
-)
+_REQUEST = FieldTable(SchedulerRequest, {"version": "resource_share_fraction"})
+_TOP = _REQUEST.layout(without=("cross_project_id", "client_brand"))
+_APP_VERSION = FieldTable(ClientAppVersion, {"coproc": ""})
 _WRITTEN_VERSION = _APP_VERSION.layout(tag="app_version")
-_OTHER_RESULT = FieldTable(
-    OtherResult,
-    {
-        "name": Given(_NAME),
-        "app_version": Whole(-1, -1, MAX_COUNT),
-        "plan_class": Text(MAX_NAME, optional=True),
-    },
-)
+_OTHER_RESULT = FieldTable(OtherResult)
 _WRITTEN_OTHER = _OTHER_RESULT.layout(tag="other_result", indent=_IN * 2, outside=_IN)
-_IN_PROGRESS = FieldTable(
-    InProgressResult,
-    {
-        "name": Given(_NAME),
-        "report_deadline": _SECONDS,
-        "time_remaining": _SECONDS,
-        "avg_ncpus": Number(1.0, 0.0, MAX_COUNT),
-    },
-)
+_IN_PROGRESS = FieldTable(InProgressResult)
 _WRITTEN_IN_PROGRESS = _IN_PROGRESS.layout(tag="ip_result", indent=_IN * 2, outside=_IN)
 
 

@@ -1,5 +1,8 @@
 """Tables of fields: the scalars of a block, with the reader and the writers that are made of each table.
 
+The fields of a dataclass say what they are on the wire, as in ``ncpus: Annotated[int, Whole(1, MAX_COUNT)] = 1``; a table
+collects them.
+
 A scheduler request has some 170 scalars, nearly all of them plain.  A call for each takes half of the time of reading one, so the
 reader of a block is one function with the usual case of every field in a row; whatever is not plain goes to `FieldReader`, which
 knows all there is to know of bounds and leniences.  A writer is one function too, with one format string for the whole block.
@@ -10,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Generic, TypeVar, cast
+from typing import Annotated, Any, Generic, TypeVar, cast, get_type_hints
 
 from cobblestone.domain.values import made_of_fields
 from cobblestone.wire.text.reader import HUGE, MAX_NAME, MAX_TEXT
@@ -27,9 +30,9 @@ Scope = dict[str, Any]
 class Number:
     """A number, read as `FieldReader.number` does."""
 
-    default: float = 0.0
     low: float = 0.0
     high: float = HUGE
+    default: float | None = None  #: None: the field's, or 0
     element: str = ""  #: empty: named like the field
     optional: bool = False  #: not written when it is 0 or empty
     digits: int = 6  #: decimals that are written
@@ -54,9 +57,9 @@ class Number:
 class Whole:
     """A whole number, read as `FieldReader.integer` does."""
 
-    default: int = 0
     low: int = 0
     high: int = 2**31 - 1
+    default: int | None = None
     element: str = ""
     optional: bool = False
 
@@ -165,6 +168,13 @@ class Inside:
 
 Kind = Number | Whole | FlagField | Text
 
+Amount = Annotated[float, Number()]
+Count = Annotated[int, Whole()]
+Flag = Annotated[bool, FlagField()]
+Marked = Annotated[bool, Mark()]
+Contents = Annotated[tuple[T, ...], Inside()]
+"""Of blocks within the block."""
+
 
 def usable_name(text: str) -> str:
     """Return a name without spaces at its ends; the empty text for one that is too long to be anything we gave out."""
@@ -172,19 +182,48 @@ def usable_name(text: str) -> str:
     return text if len(text) <= MAX_NAME else ""
 
 
-class FieldTable(Generic[T]):
-    """The scalars of one block by the fields of a dataclass that they are read into."""
+def _with_default(kind: Kind | Given | Inside, field: Field[Any]) -> Kind | Given | Inside:
+    """Let what is absent or unusable become the field's default."""
+    if not isinstance(kind, Number | Whole) or kind.default is not None:
+        return kind
+    usual = field.default
+    return replace(kind, default=usual if usual is not MISSING else 0 if isinstance(kind, Whole) else 0.0)
 
-    def __init__(self, cls: type[T], kinds: Mapping[str, Kind | Given | Inside]) -> None:
-        """Raise TypeError for a field that ``cls`` does not have, or a class that is more than its fields."""
-        self.cls = cls
-        self.kinds = {name: each.kind if isinstance(each, Given) else each for name, each in kinds.items()}
-        self.scalars = {n: each for n, each in kinds.items() if not isinstance(each, Given | Inside)}
-        unknown = self.scalars.keys() - {each.name for each in fields(cast("Any", cls))}
-        if unknown or not made_of_fields(cls):
-            raise TypeError(
-                f"{cls.__name__} is no plain value with {', '.join(sorted(unknown)) or 'such fields'}"
-            )
+
+class FieldTable(Generic[T]):
+    """The scalars of one block: the fields of a dataclass that are annotated with their kinds."""
+
+    def __init__(self, cls: type[T], places: Mapping[str, str] | None = None) -> None:
+        """Make a table of the fields of ``cls``, and of places for more in front of some of them (empty: behind all).
+
+        Raises TypeError for a class that is more than its fields.
+        """
+        if not made_of_fields(cls):
+            raise TypeError(f"{cls.__name__} is no plain value")
+        self.cls, self._places = cls, places or {}
+
+    @cached_property
+    def _declared(self) -> dict[str, Kind | Given | Inside]:
+        hints = get_type_hints(self.cls, include_extras=True)
+        found: dict[str, Kind | Given | Inside] = {}
+        for each in fields(cast("Any", self.cls)):
+            found |= self._places_before(each.name)
+            if said := getattr(hints[each.name], "__metadata__", ()):
+                found[each.name] = _with_default(said[0], each)
+        return found | self._places_before("")
+
+    def _places_before(self, field: str) -> dict[str, Inside]:
+        return {place: Inside() for place, before in self._places.items() if before == field}
+
+    @cached_property
+    def kinds(self) -> dict[str, Kind | Inside]:
+        """All fields and places, in the order in which they are written."""
+        return {name: each.kind if isinstance(each, Given) else each for name, each in self._declared.items()}
+
+    @cached_property
+    def scalars(self) -> dict[str, Kind]:
+        """The fields that are read."""
+        return {n: each for n, each in self._declared.items() if not isinstance(each, Given | Inside)}
 
     @property
     def elements(self) -> frozenset[str]:
@@ -220,6 +259,7 @@ class FieldTable(Generic[T]):
     def layout(
         self,
         *order: str,
+        without: Collection[str] = (),
         tag: str = "",
         indent: str = "    ",
         outside: str = "",
@@ -231,6 +271,7 @@ class FieldTable(Generic[T]):
 
         Args:
             order: Names of the table, by default all of it; another name is a place as `Inside`.
+            without: Names of the table that are left out.
             tag: Element around the block.
             indent: What each line begins with.
             outside: What the lines of ``tag`` begin with.
@@ -238,7 +279,7 @@ class FieldTable(Generic[T]):
             renamed: Elements of fields that go by another name here.
             plain: Texts are escaped, and nothing else, and numbers have six decimals: so clients write what they know.
         """
-        return Layout(self, order or tuple(self.kinds), tag, indent, outside, optional, renamed or {}, plain)
+        return Layout(self, order, without, tag, indent, outside, optional, renamed or {}, plain)
 
 
 class Layout(Generic[T]):
@@ -248,6 +289,7 @@ class Layout(Generic[T]):
         self,
         table: FieldTable[T],
         order: tuple[str, ...],
+        without: Collection[str],
         tag: str,
         indent: str,
         outside: str,
@@ -255,7 +297,7 @@ class Layout(Generic[T]):
         renamed: Mapping[str, str],
         plain: bool,
     ) -> None:
-        self._table, self._order, self._tag, self._plain = table, order, tag, plain
+        self._table, self._order, self._without, self._tag, self._plain = table, order, without, tag, plain
         self._indent, self._outside, self._optional, self._renamed = indent, outside, optional, renamed
 
     @cached_property
@@ -269,7 +311,7 @@ class Layout(Generic[T]):
         places: list[str] = []
         lines: list[str] = []
         numbers: list[str] = []
-        for name in self._order:
+        for name in self._order or (name for name in self._table.kinds if name not in self._without):
             kind = self._table.kinds.get(name)
             if kind is None or isinstance(kind, Inside):
                 places.append(name)

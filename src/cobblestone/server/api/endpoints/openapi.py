@@ -49,7 +49,10 @@ def openapi_document(endpoints: Sequence[AnsweredEndpoint], *, title: str, serve
         for kind in (each.body, each.query, each.reply)
         if kind is not None and kind is not bytes
     ]
-    _, components = msgspec.json.schema_components([*dict.fromkeys(kinds), ErrorReply], ref_template=_REF)
+    _, found = msgspec.json.schema_components([*dict.fromkeys(kinds), ErrorReply], ref_template=_REF)
+    # Regular expressions of JSON Schema are those of ECMAScript, which has other anchors than Python.
+    text = msgspec.json.encode(found).replace(rb"\\A", b"^").replace(rb"\\Z", b"$")
+    components: dict[str, Schema] = msgspec.json.decode(text)
     queries = {each.query.__name__ for each in endpoints if each.query is not None}
     paths: dict[str, Schema] = {}
     for endpoint in endpoints:
@@ -69,9 +72,7 @@ def openapi_document(endpoints: Sequence[AnsweredEndpoint], *, title: str, serve
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": {
-                name: _without_python(_described(schema))
-                for name, schema in components.items()
-                if name not in queries
+                name: _described(schema) for name, schema in components.items() if name not in queries
             },
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
@@ -122,7 +123,7 @@ def _parameters(endpoint: AnsweredEndpoint, components: Mapping[str, Schema]) ->
     if endpoint.query is not None:
         schema = components[endpoint.query.__name__]
         found += [
-            {"name": name, "in": "query", "required": False, "schema": _without_python(property_)}
+            {"name": name, "in": "query", "required": False, "schema": property_}
             for name, property_ in schema["properties"].items()
         ]
     if endpoint.idempotent:
@@ -158,19 +159,3 @@ def _responses(endpoint: AnsweredEndpoint) -> Schema:
 
 def _ref(kind: type[Any]) -> Schema:
     return {"$ref": _REF.format(name=kind.__name__)}
-
-
-def _without_python(value: Any) -> Any:  # a JSON Schema
-    """Write the anchors of regular expressions in ECMAScript syntax."""
-    if isinstance(value, dict):
-        return {
-            key: _ecma(item) if key == "pattern" and isinstance(item, str) else _without_python(item)
-            for key, item in value.items()  # pyright: ignore[reportUnknownVariableType]  # JSON
-        }
-    if isinstance(value, list):
-        return [_without_python(item) for item in value]  # pyright: ignore[reportUnknownVariableType]  # JSON
-    return value
-
-
-def _ecma(pattern: str) -> str:
-    return pattern.replace(r"\A", "^").replace(r"\Z", "$")

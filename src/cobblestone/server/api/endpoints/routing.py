@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from cobblestone.api_schema.endpoints import PLACE, Endpoint
 from cobblestone.api_schema.values import MAX_ID, PREFIX, Body, Reply
-from cobblestone.domain.errors import NotFound
+from cobblestone.domain.errors import NotAllowed, NotFound
 from cobblestone.domain.people import Scope
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http import api as http
@@ -30,6 +30,7 @@ from cobblestone.store.operation import audit
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.people import credentials
 from cobblestone.store.people.credentials import ApiToken
+from cobblestone.store.work import submitters
 from cobblestone.wire.project.signatures import HEADER, SignedExchange, sign_reply
 
 TOKENS = http.Tokens(
@@ -49,6 +50,9 @@ PERSON_HEADER = "x-cobblestone-person"
 """Says who sits at the command line: several people may use the token of the project's folder."""
 _PERSON = re.compile(r"[A-Za-z0-9_.@\-]{1,80}")
 
+_OF_SUBMITTERS = ("apps", "batches", "files", "project")
+"""What an account that may submit reaches in the API, by tag; of batches only its own."""
+
 T = TypeVar("T")
 R = TypeVar("R", bound=Reply)
 
@@ -65,9 +69,8 @@ class Call:
     request_key: str | None = None  #: from ``Idempotency-Key``: makes a repetition harmless
     digest: str = ""  #: of the body
     action: str = ""  #: name in the audit log; empty: not noted
-    before: list[object] = field(
-        default_factory=list[object]
-    )  #: what the handler wants noted as the state before
+    #: what the handler wants noted as the state before
+    before: list[object] = field(default_factory=list[object])
 
     @property
     def actor(self) -> Actor:
@@ -207,9 +210,34 @@ class AnsweredEndpoint(Endpoint[Any], frozen=True, kw_only=True):
     async def _authorise(self, ctx: ServerContext, request: Request, now: float) -> ApiToken | None:
         if self.scope is None:
             return None
-        secret = TOKENS.secret_of(request)
-        token = await ctx.store.aread(lambda db: credentials.token_by_secret(db, secret))
-        return TOKENS.check(token, self.scope, now=now)
+        secret, scope = TOKENS.secret_of(request), self.scope
+
+        def find(db: Database) -> ApiToken:
+            token = TOKENS.check(credentials.token_by_secret(db, secret), scope, now=now)
+            return self._submitter(db, request, token) if scope in (Scope.READ, Scope.SUBMIT) else token
+
+        return await ctx.store.aread(find)
+
+    def _submitter(self, db: Database, request: Request, token: ApiToken) -> ApiToken:
+        """Return the token itself, or the one that its account submits with, which reaches nothing of others.
+
+        Raises:
+            NotAllowed: the account may not submit, or this is not about its own batches.
+            NotFound: the batch is not its own.
+        """
+        if token.user_id is None:
+            return token
+        found = submitters.submitter_of(db, token.user_id)
+        if found is None:
+            raise NotAllowed(
+                "Your account may not submit jobs. Ask the project's operator to allow it:"
+                f" cobblestone user submit {token.user_id}"
+            )
+        if self.tag not in _OF_SUBMITTERS:
+            raise NotAllowed("This is not for accounts that submit jobs: it needs a token of the project.")
+        if "batch_id" in request.path_params:
+            submitters.own_batch(db, found, int(_path_value(request, "batch_id")))
+        return found
 
     def _request_key(self, request: Request, token: ApiToken | None) -> str | None:
         given = request.headers.get("idempotency-key")

@@ -11,7 +11,7 @@ from cobblestone.api_schema import batches as schema
 from cobblestone.api_schema.batches import InputBody, JobBody, TargetBody
 from cobblestone.domain import job_form
 from cobblestone.domain.apps import App
-from cobblestone.domain.errors import JobError, NotFound
+from cobblestone.domain.errors import JobError, NotAllowed, NotFound
 from cobblestone.domain.reasons import exit_advice
 from cobblestone.domain.texts import name_problem, same_file
 from cobblestone.domain.values import HostId, TeamId, UserId, form_of
@@ -58,6 +58,18 @@ def check_targets(db: Database, bodies: Iterable[TargetBody | None]) -> None:
     for team in {body.team for body in given if body.team is not None}:
         if users.team_by_id(db, TeamId(team)) is None:
             raise NotFound(f"target: there is no team {team}.")
+
+
+def check_privileges(priority: int, bodies: Iterable[JobBody]) -> None:
+    """Check that jobs of an account ask for nothing that only operators give: to be sent before others, or fixed credit.
+
+    Raises:
+        NotAllowed: they do.
+    """
+    for body in bodies:
+        if body.credit is not None or priority + body.priority > 0:
+            what = "the credit of a job" if body.credit is not None else "a priority above 0"
+            raise NotAllowed(f"Only the project's operators set {what}. Submit the jobs without it.")
 
 
 def size_class_of_job(app: App, limits: JobLimits) -> int:

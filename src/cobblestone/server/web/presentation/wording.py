@@ -193,8 +193,8 @@ _WORDS = (
     # actions
     N_("advance roll-out"), N_("hold roll-out"), N_("start roll-out"), N_("roll back version"), N_("block host"),
     N_("unblock host"), N_("block user"), N_("unblock user"), N_("cancel batch"), N_("retry batch"), N_("cancel workunit"),
-    N_("retry workunit"), N_("set role"), N_("delete user"), N_("reset password"), N_("send password reset"),
-    N_("publish news"), N_("edit news"), N_("withdraw news"), N_("repair"),
+    N_("retry workunit"), N_("set role"), N_("set rights to submit"), N_("delete user"), N_("reset password"),
+    N_("send password reset"), N_("publish news"), N_("edit news"), N_("withdraw news"), N_("repair"),
     # what people are asked to agree to
     N_("terms"), N_("statistics"),
 )  # fmt: skip
