@@ -110,7 +110,8 @@ def _meant(tree: Any, parts: io.BytesIO) -> Any:
     if kind == "bytes":
         return _taken(inside, parts)
     if kind == "numpy":
-        return _array(*inside, parts)
+        dtype, shape = inside
+        return _array(dtype, shape, parts)
     raise ValueError(f"unknown kind {kind!r:.40}")
 
 
