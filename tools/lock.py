@@ -184,11 +184,11 @@ def walk(name: str, environment: Mapping[str, str]) -> tuple[set[str], list[str]
     while todo:
         asker, line, extra = todo.pop()
         wanted = Requirement(line)
-        if wanted.name in LEFT_OUT:
-            continue
         if wanted.marker and not wanted.marker.evaluate({**environment, "extra": extra}):
             continue
         package = canonicalize_name(wanted.name)
+        if package in LEFT_OUT:
+            continue
         version = pins.get(package, "")
         if not version or not wanted.specifier.contains(version, prereleases=True):
             lacking.append(f"{asker} needs {line}; pinned is {version or 'nothing'}")

@@ -7,7 +7,6 @@ other.  A list has the results in order; a dict says what a function raised.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import math
@@ -149,10 +148,12 @@ def main(words: list[str]) -> None:
     here = "{}.{}".format(*sys.version_info)
     if here != python:
         sys.exit(f"These functions are for Python {python}; here is {here}.")
-    with contextlib.suppress(ImportError):
+    try:
         from joblib import parallel_config  # pyright: ignore[reportMissingTypeStubs]
-
-        parallel_config("sequential")  # for parallel calls inside of this one, until this process ends
+    except ImportError:
+        pass  # no function uses it
+    else:
+        parallel_config("sequential")  # for parallel calls inside of functions, until this process ends
     try:
         loaded = [bytearray(Path(name).read_bytes()) for name in buffers]
         tasks = pickle.loads(Path(calls).read_bytes(), buffers=loaded)  # noqa: S301  # the scientist's
