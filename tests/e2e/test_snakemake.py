@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -82,17 +81,21 @@ class Workflow:
             "token", "create", name, "--scope", "submit", "--project", str(project.folder)
         ).stdout
         (token,) = re.findall(r"cob_\w+", made)
-        self.environment = {**os.environ, "COBBLESTONE_TOKEN": token, "HOME": str(project.root)}
+        self.environment = {**os.environ, "COBBLESTONE_TOKEN": token, "HOME": str(self.folder)}
         self.words = [
             str(Path(sys.executable).parent / "snakemake"), "--executor", "cobblestone", "--cobblestone-app", "rules",
             "--cobblestone-url", project.url, "--jobs", "4", "--seconds-between-status-checks", "1",
         ]  # fmt: skip
 
-    def start(self, *options: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [*self.words, *options], cwd=self.folder, env=self.environment, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+    def start(self, *options: str) -> subprocess.Popen[bytes]:
+        with (self.folder / "said.txt").open("wb") as log:
+            return subprocess.Popen(
+                [*self.words, *options], cwd=self.folder, env=self.environment, stdout=log, stderr=log
+            )
+
+    @property
+    def said(self) -> str:
+        return (self.folder / "said.txt").read_text()
 
 
 def make_app(project: LiveProject) -> None:
@@ -113,14 +116,14 @@ def test_a_workflow_that_was_killed_goes_on_with_its_jobs_and_a_rule_that_fails_
     (flow.folder / "data" / "north.csv").write_text("mon 3\ntue 4\n")
     (flow.folder / "data" / "south.csv").write_text("mon 12\ntue 15\n")
     (flow.folder / "scripts" / "mean.awk").write_text(MEAN)
-    failing = Workflow(project, "failing", FAILING).start()
-    killed = flow.start()
+    other = Workflow(project, "failing", FAILING)
+    failing, killed = other.start(), flow.start()
     end = time.monotonic() + 60
     while project.value("SELECT COUNT(*) FROM workunit") < 3:
-        assert time.monotonic() < end, killed.poll()
+        assert time.monotonic() < end, flow.said + other.said
         time.sleep(0.1)
-    killed.send_signal(signal.SIGKILL)
-    killed.communicate()
+    killed.kill()
+    killed.wait()
     subprocess.run(
         [*flow.words, "--unlock"], cwd=flow.folder, env=flow.environment, check=True, capture_output=True
     )
@@ -132,8 +135,7 @@ def test_a_workflow_that_was_killed_goes_on_with_its_jobs_and_a_rule_that_fails_
         seconds=150,
         what="both workflows",
     )
-    said = again.communicate()[0]
-    assert again.returncode == 0, said
+    assert again.returncode == 0, flow.said
     assert (flow.folder / "report.txt").read_text() == "SOUTH 13.5\nNORTH 3.5\n"
     assert (flow.folder / "plots" / "warmest.svg").read_text() == "<svg>SOUTH 13.5\n</svg>"
     assert (flow.folder / "logs" / "mean" / "south.log").read_text() == "2 days\n"
@@ -145,11 +147,8 @@ def test_a_workflow_that_was_killed_goes_on_with_its_jobs_and_a_rule_that_fails_
         [flow.words[0], "-n"], cwd=flow.folder, env=flow.environment, capture_output=True, text=True
     )
     assert "Nothing to be done" in dry.stdout + dry.stderr
-    said = failing.communicate()[0]
     assert failing.returncode == 1
-    assert (project.root / "failing" / "logs" / "all.log").read_text().startswith("the table is empty\n"), (
-        said
-    )
+    assert (other.folder / "logs" / "all.log").read_text().startswith("the table is empty\n"), other.said
 
 
 def test_a_workflow_that_cannot_run_elsewhere_is_refused_before_anything_is_sent(
@@ -157,10 +156,9 @@ def test_a_workflow_that_cannot_run_elsewhere_is_refused_before_anything_is_sent
 ) -> None:
     project = live()
     make_app(project)
-    refused = Workflow(project, "refused", REFUSED).start()
-    said = refused.communicate(timeout=60)[0]
-    assert refused.returncode == 1
-    assert "first: It has no `shell:`" in said
-    assert "second: b is a folder; only files are sent." in said
-    assert "localrules" in said
+    flow = Workflow(project, "refused", REFUSED)
+    assert flow.start().wait(60) == 1
+    assert "first: It has no `shell:`" in flow.said
+    assert "second: b is a folder; only files are sent." in flow.said
+    assert "localrules" in flow.said
     assert project.project.batches() == []
