@@ -575,7 +575,7 @@ NO_READERS = {
     **dict.fromkeys(
         (
             f"policy.validation.comparison:{kind}.parse"
-            for kind in ("Bitwise", "ComparisonKind", "Numeric", "PythonFunction", "Trivial")
+            for kind in ("ComparisonKind", "Numeric", "PythonFunction", "ReadsOutputs")
         ),
         "the project's own rule",
     ),
