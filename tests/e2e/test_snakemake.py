@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import time
@@ -77,10 +76,8 @@ class Workflow:
         self.folder = project.root / name
         self.folder.mkdir()
         (self.folder / "Snakefile").write_text(text)
-        made = project.cli(
-            "token", "create", name, "--scope", "submit", "--project", str(project.folder)
-        ).stdout
-        (token,) = re.findall(r"cob_\w+", made)
+        words = ("token", "create", name, "--scope", "submit", "--quiet", "--project", str(project.folder))
+        token = project.cli(*words).stdout.strip()
         self.environment = {**os.environ, "COBBLESTONE_TOKEN": token, "HOME": str(self.folder)}
         self.words = [
             str(Path(sys.executable).parent / "snakemake"), "--executor", "cobblestone", "--cobblestone-app", "rules",
