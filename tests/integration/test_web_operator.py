@@ -418,23 +418,32 @@ def test_the_overview_draws_what_was_sampled(village: Village):
 def test_the_overview_lists_the_graphics_cards_of_computers_that_called_within_a_month(village: Village):
     world, key = village.world, village.people.keys["bruno"]
 
-    def call(name: str, ram: float) -> None:
+    def call(name: str, ram: float, kind: str = "NVIDIA") -> None:
         host = world.host(key, domain_name=f"{name}{ram}")
-        host.request = replace(host.request, coprocs=(CoprocRequest(type="NVIDIA", name=name, ram=ram),))
+        card = CoprocRequest(type=kind, name=name, ram=ram, peak_flops=1e12)
+        host.request = replace(host.request, coprocs=(card,))
         host.rpc()
 
     call("Old <b>", 2e9)
     world.now += 31 * 86400
     for ram in (8.1e9, 7.9e9, 16e9):
         call("RTX", ram)
+    call("Radeon", 4e9, "ATI")
+    world.write(lambda tx: tx.execute("UPDATE app_version SET plan_class = 'gpu-nvidia'"))
     operator = Visitor(world).log_in("ada")  # the session of before has ended
-    tree = html.fromstring(operator.get("/ops.php").text)
+    page = operator.get("/ops.php")
+    tree = html.fromstring(page.text)
     world.run(operator.http.aclose())
     rows = tree.xpath("//h2[.='Graphics cards over the last month']/following-sibling::table/tbody/tr")
     assert [[cell.text_content() for cell in row] for row in rows] == [
         ["RTX", "NVIDIA", "8.0 GB", "2"],
         ["RTX", "NVIDIA", "16.0 GB", "1"],
+        ["Radeon", "ATI", "4.0 GB", "1"],
     ]
+    told = tree.xpath("//h2[.='Graphics cards over the last month']/following-sibling::p/text()")
+    assert {each.partition(" ")[2] for each in told} == {
+        "has no version for AMD, whose cards have 25 % of the peak speed of all (1 computers)."
+    }
 
 
 # -- drawings ------------------------------------------------------------------------------------------

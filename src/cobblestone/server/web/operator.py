@@ -8,8 +8,7 @@ token, carried out by the functions behind the API (``server/operation/intervent
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,15 +16,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.domain.hosts import Coprocessor, Host
 from cobblestone.domain.people import SubmitRights
 from cobblestone.domain.values import AppVersionId, BatchId, HostId, UserId, WorkunitId
 from cobblestone.domain.work import TaskState
 from cobblestone.policy.dispatch.rollout import RolloutPlan
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.core.context import free_bytes
+from cobblestone.server.core.plan_classes import load_plan_classes
+from cobblestone.server.operation import cards, rollout
 from cobblestone.server.operation import interventions as operations
-from cobblestone.server.operation import rollout
 from cobblestone.server.operation.alerts import StateReader, current_warnings
 from cobblestone.server.web.presentation.plots import drawings
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
@@ -104,24 +103,6 @@ def _worst(groups: dict[K, Endings], least: int) -> list[tuple[K, Endings]]:
     return sorted(found, key=lambda item: (-item[1].error_rate, -item[1].total))[:RATE_ROWS_SHOWN]
 
 
-MAX_CARDS = 20
-ACTIVE_SECONDS = 30 * 86400.0
-
-
-def cards_of(known: Iterable[Host], *, since: float) -> list[tuple[Coprocessor, int]]:
-    """Return the kinds of GPUs of computers that called since then, and the number of computers; the usual ones first.
-
-    Of a kind are those with one name and the same memory, to the gigabyte.
-    """
-    counted = Counter(
-        Coprocessor(type=gpu.type, name=gpu.name, ram=round(gpu.ram / 1e9) * 1e9)
-        for host in known
-        if host.rpc_time >= since
-        for gpu in host.description.coprocessors
-    )
-    return counted.most_common(MAX_CARDS)
-
-
 def version_label(db: Database, version_id: int) -> str:
     """Return an app version as operators name it."""
     version = apps.version_by_id(db, AppVersionId(version_id))
@@ -184,11 +165,13 @@ class ProjectOperatorPages(ForOperators):
             return visit.show("ops_live.html", **values)
 
         def read(db: Database) -> dict[str, Any]:
+            seen = cards.recent_cards(db, now=now)
             return {
                 "drawn": drawings(figures.samples(db, since=now - SAMPLES_SECONDS), (*QUEUES, *RATES)),
                 "tables": error_tables(db, state.rows),
                 "batches": batches.list_batches(db, limit=8),
-                "cards": cards_of(hosts.recent_hosts(db, limit=1000), since=now - ACTIVE_SECONDS),
+                "cards": cards.kinds_of(seen),
+                "gains": list(cards.gains(db, seen, load_plan_classes(ctx.folder.root))),
             }
 
         found = await ctx.store.aread(read)
