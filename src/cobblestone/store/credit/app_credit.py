@@ -215,11 +215,8 @@ def _save(tx: Transaction, shares: Mapping[_Key, _Share]) -> None:
 
 def credit_by_app(db: Database, owner: Owner, owner_id: int) -> list[AppCredit]:
     """Return the credit of one owner by app, largest first."""
-    rows = db.query(
-        f"SELECT {_APP_CREDIT.columns} FROM app_credit WHERE owner = ? AND owner_id = ? ORDER BY total_credit DESC LIMIT 100",
-        (owner, owner_id),
-    )
-    return [_APP_CREDIT.load(row) for row in rows]
+    source = "app_credit WHERE owner = ? AND owner_id = ? ORDER BY total_credit DESC LIMIT 100"
+    return db.load(_APP_CREDIT, source, (owner, owner_id))
 
 
 IDLE_PAGE = 2000
