@@ -25,7 +25,7 @@ from cobblestone.policy.lifecycle.deadlines import PARKED_UNTIL
 from cobblestone.policy.lifecycle.failures import FailureGroup, group_failures
 from cobblestone.store.catalog.apps import CATALOGUE_CHANGED, to_json
 from cobblestone.store.engine.database import Database, Parameters, Transaction
-from cobblestone.store.engine.mapping import RowMapper
+from cobblestone.store.engine.mapping import Column, RowMapper
 from cobblestone.store.work import steps
 from cobblestone.store.work.rows import RESULTS, last_words, stderr_of_results
 
@@ -156,30 +156,37 @@ class EndingRow:
     endings: Endings
 
 
+def _count(condition: str) -> Column:
+    return Column(sql=f"SUM(CASE WHEN {condition} THEN 1 ELSE 0 END)", decode=int)
+
+
+_ENDINGS = RowMapper(
+    EndingRow,
+    {
+        "host_id": "COALESCE(r.host_id, 0)",
+        "version_id": "COALESCE(r.app_version_id, 0)",
+        "endings": RowMapper(
+            Endings,
+            {
+                "good": _count(_GOOD),
+                "error": _count(f"r.outcome = {Outcome.CLIENT_ERROR}"),
+                "no_reply": _count(f"r.outcome = {Outcome.NO_REPLY}"),
+                "invalid": _count(_INVALID),
+            },
+        ),
+    },
+)
+
+
 def endings(db: Database, *, since: float, version_id: int | None = None) -> list[EndingRow]:
     """Return the outcomes of results since a time (Unix seconds), by host and app version; optionally of one version."""
     newest = int(db.value("SELECT COALESCE(MAX(id), 0) FROM result"))
     wanted = "" if version_id is None else " AND r.app_version_id = ?"
-    rows = db.query(
-        f"SELECT COALESCE(r.host_id, 0), COALESCE(r.app_version_id, 0), SUM({_case(_GOOD)}),"
-        f" SUM({_case(f'r.outcome = {Outcome.CLIENT_ERROR}')}), SUM({_case(f'r.outcome = {Outcome.NO_REPLY}')}),"
-        f" SUM({_case(_INVALID)})"
-        f" FROM result r WHERE r.id > ? AND {_ENDED} AND {_ENDED_AT} >= ?{wanted}"
-        " GROUP BY r.host_id, r.app_version_id",
+    return db.load(
+        _ENDINGS,
+        f"result r WHERE r.id > ? AND {_ENDED} AND {_ENDED_AT} >= ?{wanted} GROUP BY r.host_id, r.app_version_id",
         [newest - RATE_WINDOW, since, *([] if version_id is None else [version_id])],
     )
-    return [
-        EndingRow(
-            host_id=row[0],
-            version_id=row[1],
-            endings=Endings(good=int(row[2]), error=int(row[3]), no_reply=int(row[4]), invalid=int(row[5])),
-        )
-        for row in rows
-    ]
-
-
-def _case(condition: str) -> str:
-    return f"CASE WHEN {condition} THEN 1 ELSE 0 END"
 
 
 class _System(msgspec.Struct):

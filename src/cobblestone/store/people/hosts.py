@@ -160,8 +160,8 @@ def reset_errors(tx: Transaction, host_id: HostId, *, now: float) -> None:
 
 def records_of_host(db: Database, host_id: HostId) -> dict[AppVersionId, HostAppVersion]:
     """Return quota and reliability of one host, by app version."""
-    rows = db.query(f"SELECT {RECORDS.columns} FROM host_app_version WHERE host_id = ?", (host_id,))
-    return {AppVersionId(row[1]): RECORDS.load(row) for row in rows}
+    found = db.load(RECORDS, "host_app_version WHERE host_id = ?", (host_id,))
+    return {each.app_version_id: each for each in found}
 
 
 def records(
@@ -171,10 +171,9 @@ def records(
     found = {key: HostAppVersion(host_id=key[0], app_version_id=key[1]) for key in keys}
     hosts = sorted({key[0] for key in found})
     db.lock("host", hosts)  # it stands for its records, of which some may not exist yet
-    for row in db.query_in(f"SELECT {RECORDS.columns} FROM host_app_version WHERE host_id IN (??)", hosts):
-        key = (HostId(row[0]), AppVersionId(row[1]))
-        if key in found:
-            found[key] = RECORDS.load(row)
+    for record in db.load_in(RECORDS, "host_app_version WHERE host_id IN (??)", hosts):
+        if (key := (record.host_id, record.app_version_id)) in found:
+            found[key] = record
     return found
 
 
