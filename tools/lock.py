@@ -31,9 +31,9 @@ OLDEST_PYTHON = "3.11"
 #: Lists, with the extras that they bring.  The development set comes first, and the others take their versions from it: one
 #: .venv serves all of them.
 LISTS = {
-    "dev": ("client", "docs", "lab", "postgres", "s3", "sweep", "tui", "wasm"),
+    "dev": ("client", "docs", "lab", "oidc", "postgres", "s3", "sweep", "tui", "wasm"),
     "core": ("client",),
-    "image": ("postgres", "s3"),
+    "image": ("oidc", "postgres", "s3"),
     "lab": ("client", "lab"),
 }
 #: Dependency groups of a list: an editable installation needs `build`.

@@ -18,6 +18,7 @@ EXTRAS = {
     "postgres": ["psycopg", "psycopg_pool"],
     "lab": ["duckdb", "matplotlib", "numba", "numpy", "pyarrow", "scipy"],
     "s3": ["obstore"],
+    "oidc": ["authlib", "httpx2", "joserfc"],
     "sweep": ["dask", "distributed"],
     "wasm": ["wasmtime"],
     "tui": ["textual"],
