@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cobblestone.api_schema.batches import BatchStatus
     from cobblestone.domain.errors import CobblestoneError, ConfigError, JobError
+    from cobblestone.sdk.api.asynchronous import connect_async
     from cobblestone.sdk.api.batch import Batch, JobResult
     from cobblestone.sdk.api.connection import (
         BusyError,
@@ -53,6 +54,7 @@ __all__ = [
     "Unreachable",
     "__version__",
     "connect",
+    "connect_async",
 ]
 
 
@@ -68,6 +70,7 @@ _HOMES = {
     "JobResult": "sdk.api.batch",
     "Project": "sdk.project",
     "connect": "sdk.project",
+    "connect_async": "sdk.api.asynchronous",
 }
 """The modules of our names; the others are errors of ``sdk.api.connection``."""
 

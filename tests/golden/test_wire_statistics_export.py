@@ -15,7 +15,6 @@ from cobblestone.domain.exports import (
     Deletion,
     Enumeration,
     ExportedBadge,
-    ExportedHardware,
     ExportedHost,
     ExportedTable,
     ExportedTeam,
@@ -24,7 +23,7 @@ from cobblestone.domain.exports import (
     ExportSummary,
     enumerations,
 )
-from cobblestone.domain.hosts import Coprocessor
+from cobblestone.domain.hosts import Coprocessor, ExportedHardware
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.domain.values import HostId, TeamId, UserId
 from cobblestone.wire.project.statistics_export import (

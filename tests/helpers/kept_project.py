@@ -49,7 +49,7 @@ from cobblestone.store.operation import audit, figures, processes, told_credit
 from cobblestone.store.people import account_changes, consents, credentials, mails, teams, users
 from cobblestone.store.people.hosts import remove_computer
 from cobblestone.store.schema.project import PROJECT
-from cobblestone.store.work import batches, messages, submitters
+from cobblestone.store.work import batches, messages, submitters, webhooks
 from cobblestone.wire.scheduler.request import MsgFromHost, StickyFile
 
 RELEASED = Path(__file__).parents[1] / "golden" / "released"
@@ -214,6 +214,8 @@ def _speak(world: World, hosts: list[SimHost]) -> None:
         token = credentials.create_token(tx, secret, name="manager", scopes=[Scope.ACCOUNTING], now=now)
         some = SubmitRights(apps=(apps.list_apps(tx)[0].name,), max_jobs=10, share=2.0)
         submitters.allow(tx, ada, some, now=now)
+        hooked = batches.list_batches(tx)[0].id
+        webhooks.put_webhook(tx, hooked, url="https://lab.example/hook", secret="whsec_", now=now)
         told_credit.enrol(
             tx,
             token.id,

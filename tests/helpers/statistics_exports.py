@@ -14,14 +14,13 @@ from cobblestone.domain.exports import (
     BadgeHolder,
     Deletion,
     ExportedBadge,
-    ExportedHardware,
     ExportedHost,
     ExportedTable,
     ExportedTeam,
     ExportedUser,
     ExportSummary,
 )
-from cobblestone.domain.hosts import Coprocessor
+from cobblestone.domain.hosts import Coprocessor, ExportedHardware
 from cobblestone.domain.statistics import CreditStatement, RecentAverage
 from cobblestone.domain.values import HostId, TeamId, UserId
 from cobblestone.wire.project.statistics_export import (

@@ -213,7 +213,7 @@ def test_a_browser_that_failed_at_a_job_leaves_it_to_computers(world: World):
 
 def test_processes_tell_each_other_what_networks_hold_and_no_address():
     told: list[set[str]] = []
-    settings = LimitsSection()  # pyright: ignore[reportCallIssue]  # pydantic knows the defaults
+    settings = LimitsSection()
     one, other = RateLimits(settings, share=told.append), RateLimits(settings)
     one.held.note("198.51.100.1", 7, 2, now=0.0)
     one.held.note("198.51.100.2", 8, 1, now=1.0)

@@ -104,6 +104,36 @@ class ResultsQuery(Query, frozen=True):
     limit: Limit = 100
 
 
+class EventsQuery(Query, frozen=True):
+    """From where on finished jobs are streamed."""
+
+    after: Position = 0  #: the id of the last event, or `next` of a page of results
+
+
+class NewWebhook(Body, frozen=True, kw_only=True):
+    """Where to tell finished jobs of a batch."""
+
+    url: Annotated[str, msgspec.Meta(max_length=500, pattern=r"\Ahttps?://[^\s@/?#\\]+(?:[/?][^\s#\\]*)?\Z")]
+
+
+class WebhookStatus(Reply, frozen=True):
+    """How a webhook fares: ``state`` is ``waiting``, ``failing``, ``given up``, ``done`` or ``removed``."""
+
+    url: str
+    state: str
+    told: int  #: jobs that have arrived there
+    attempts: int  #: that failed since the last message arrived
+    error: str
+    next_time: float | None  #: Unix seconds; None: no further message
+
+
+class WebhookSecret(Reply, frozen=True):
+    """A new webhook's secret, which signs its messages and is shown once."""
+
+    url: str
+    secret: str
+
+
 class BatchStatus(Reply, frozen=True):
     """The progress of a batch.
 

@@ -67,6 +67,12 @@ CANCEL_JOBS = Endpoint("POST", "/batches/{batch_id:int}/jobs/cancel", Scope.SUBM
 GET_JOB = Endpoint("GET", "/batches/{batch_id:int}/jobs/{job_id:int}", Scope.READ, "batches", batches.JobStatus)
 GET_RESULTS = Endpoint("GET", "/batches/{batch_id:int}/results", Scope.READ, "batches", batches.ResultsPage,
     query=batches.ResultsQuery)
+GET_EVENTS = Endpoint("GET", "/batches/{batch_id:int}/events", Scope.READ, "batches", bytes,
+    query=batches.EventsQuery, media_type="text/event-stream")
+GET_WEBHOOK = Endpoint("GET", "/batches/{batch_id:int}/webhook", Scope.READ, "batches", batches.WebhookStatus)
+PUT_WEBHOOK = Endpoint("PUT", "/batches/{batch_id:int}/webhook", Scope.SUBMIT, "batches", batches.WebhookSecret,
+    body=batches.NewWebhook)
+DELETE_WEBHOOK = Endpoint("DELETE", "/batches/{batch_id:int}/webhook", Scope.SUBMIT, "batches", batches.WebhookStatus)
 CANCEL_BATCH = Endpoint("POST", "/batches/{batch_id:int}/cancel", Scope.SUBMIT, "batches", batches.BatchStatus, problems=(409,))
 RETRY_BATCH = Endpoint("POST", "/batches/{batch_id:int}/retry", Scope.SUBMIT, "batches", batches.BatchStatus,
     status=201, problems=(409, 429, 507))

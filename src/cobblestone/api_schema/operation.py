@@ -51,9 +51,8 @@ class HostDetails(Host, frozen=True):
     disk_free: float  #: bytes
     system: str
     gpus: list[str]
-    contributions: dict[
-        str, float
-    ]  #: totals of storage (byte-days), received and sent (bytes), see docs/contributions.md
+    #: totals of storage (byte-days), received and sent (bytes), see docs/contributions.md
+    contributions: dict[str, float]
     lacks: str  #: what apps of every platform need and it has not
     tasks: dict[str, int]  #: by state, of the newest 20,000
 

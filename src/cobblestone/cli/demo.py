@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,62 +11,46 @@ import typer
 DEFAULT_FOLDER = Path(".demo")
 
 
-def demo(
-    folder: Annotated[
-        Path, typer.Option(help="Folder for the demonstration; emptied first.", show_default=True)
-    ] = DEFAULT_FOLDER,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=100, help="Number of jobs. Default: 12, with a browser 4, with the whole family 40."
-        ),
-    ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the project running at the end.")] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer bootstrap samples, for a quick look.")
-    ] = False,
-    whole_family: Annotated[
-        bool,
-        typer.Option(
-            "--whole-family",
-            help="Two projects, an account manager, a statistics site, and three clients (two of "
-            "them BOINC's).",
-        ),
-    ] = False,
-    browser: Annotated[
-        bool,
-        typer.Option(
-            "--browser",
-            help="Another computation: a headless Chromium tab and BOINC's client confirm each "
-            "other's results, bit by bit.",
-        ),
-    ] = False,
-    own_client: Annotated[
-        bool,
-        typer.Option(
-            "--own-client",
-            help="One volunteer uses cobblestone's own client; both do where BOINC's is missing.",
-        ),
-    ] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions:
+    """Which demonstration, and how much of it."""
+
+    folder: Annotated[Path, typer.Option(show_default=True)] = DEFAULT_FOLDER
+    """Folder for the demonstration; emptied first."""
+    jobs: Annotated[int | None, typer.Option(min=1, max=100)] = None
+    """Number of jobs. Default: 12, with a browser 4, with the whole family 40."""
+    keep: Annotated[bool, typer.Option("--keep")] = False
+    """Leave the project running at the end."""
+    quick: Annotated[bool, typer.Option("--quick")] = False
+    """Fewer bootstrap samples, for a quick look."""
+    whole_family: Annotated[bool, typer.Option("--whole-family")] = False
+    """Two projects, an account manager, a statistics site, and three clients (two of them BOINC's)."""
+    browser: Annotated[bool, typer.Option("--browser")] = False
+    """Another computation: a headless Chromium tab and BOINC's client confirm each other's results, bit by bit."""
+    own_client: Annotated[bool, typer.Option("--own-client")] = False
+    """One volunteer uses cobblestone's own client; both do where BOINC's is missing."""
+
+
+def demo(wanted: DemoOptions) -> None:
     """Run a complete demonstration on this machine: a project, two volunteers' clients and a real example."""
-    if sum((whole_family, browser, own_client)) > 1:
+    folder, jobs, keep = wanted.folder, wanted.jobs, wanted.keep
+    if sum((wanted.whole_family, wanted.browser, wanted.own_client)) > 1:
         raise typer.BadParameter(
             "--whole-family, --browser and --own-client are separate demonstrations: give only one."
         )
-    if browser:
+    if wanted.browser:
         from cobblestone.demo.in_browser import run_browser_demo
 
         run_browser_demo(folder, jobs=jobs or 4, keep=keep)
         return
-    if whole_family:
+    if wanted.whole_family:
         from cobblestone.demo.family import run_family
 
         run_family(folder, jobs=jobs or 40, keep=keep)
         return
     from cobblestone.demo.run import run_demo  # an HTTP client, and more
 
-    run_demo(folder, jobs=jobs or 12, keep=keep, quick=quick, own_client=own_client)
+    run_demo(folder, jobs=jobs or 12, keep=keep, quick=wanted.quick, own_client=wanted.own_client)
 
 
 def examples(

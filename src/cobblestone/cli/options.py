@@ -70,9 +70,8 @@ def open_project(project: str | None, token: str | None) -> Generator[Project]:
     from cobblestone.sdk.project import Project
 
     target = locate(project, token)
-    if (
-        not target.urls
-    ):  # this process opens the project itself: the server's own words are not for its output
+    # this process opens the project itself: the server's own words are not for its output
+    if not target.urls:
         from cobblestone.ops.logging import configure_logging
 
         configure_logging(level="warning")

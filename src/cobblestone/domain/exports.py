@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cobblestone.domain.hosts import Coprocessor
+from cobblestone.domain.hosts import ExportedHardware
 from cobblestone.domain.people import TeamType
 from cobblestone.domain.statistics import CreditStatement
 from cobblestone.domain.values import HostId, TeamId, UserId, value
@@ -80,29 +80,6 @@ class ExportedUser:
     url: str = ""
     team_id: TeamId | None = None
     has_profile: bool = False
-
-
-@value(kw_only=True)
-class ExportedHardware:
-    """The part of a `HostDescription` that is exported: to read all of it would take three times as long."""
-
-    timezone: int = 0
-    p_ncpus: int = 1
-    p_vendor: str = ""
-    p_model: str = ""
-    p_fpops: float = 0.0
-    p_iops: float = 0.0
-    p_membw: float = 0.0
-    m_nbytes: float = 0.0
-    m_cache: float = 0.0
-    m_swap: float = 0.0
-    d_total: float = 0.0
-    d_free: float = 0.0
-    os_name: str = ""
-    os_version: str = ""
-    n_bwup: float = 0.0
-    n_bwdown: float = 0.0
-    coprocessors: tuple[Coprocessor, ...] = ()
 
 
 @value(kw_only=True)

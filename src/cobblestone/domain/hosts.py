@@ -24,16 +24,13 @@ class Coprocessor:
 
 
 @value(kw_only=True)
-class HostDescription:
-    """Hardware, software and availability of a computer, as its client describes them."""
+class ExportedHardware:
+    """The part of a description that is exported: to read all of it would take three times as long."""
 
-    domain_name: str = ""
-    ip_addr: str = ""
     timezone: int = 0  #: seconds east of UTC
     p_ncpus: int = 1
     p_vendor: str = ""
     p_model: str = ""
-    p_features: str = ""
     p_fpops: float = 0.0  #: floating-point operations per second of one CPU (Whetstone)
     p_iops: float = 0.0
     p_membw: float = 0.0
@@ -42,10 +39,22 @@ class HostDescription:
     m_swap: float = 0.0
     d_total: float = 0.0
     d_free: float = 0.0
-    d_boinc_used_total: float = 0.0
-    d_boinc_used_project: float = 0.0
     os_name: str = ""
     os_version: str = ""
+    n_bwup: float = 0.0  #: bytes per second
+    n_bwdown: float = 0.0
+    coprocessors: tuple[Coprocessor, ...] = ()
+
+
+@value(kw_only=True)
+class HostDescription(ExportedHardware):
+    """Hardware, software and availability of a computer, as its client describes them."""
+
+    domain_name: str = ""
+    ip_addr: str = ""
+    p_features: str = ""
+    d_boinc_used_total: float = 0.0
+    d_boinc_used_project: float = 0.0
     product_name: str = ""
     virtualbox_version: str = ""
     docker_version: str = ""
@@ -53,10 +62,7 @@ class HostDescription:
     connected_frac: float = 1.0
     active_frac: float = 1.0
     gpu_active_frac: float = 1.0
-    n_bwup: float = 0.0  #: bytes per second
-    n_bwdown: float = 0.0
     client_version: int = 0  #: 10000 * major + 100 * minor + release
-    coprocessors: tuple[Coprocessor, ...] = ()
     platforms: tuple[str, ...] = ()  #: primary platform first
     usable_ncpus: float = 0.0  #: what the volunteer's preferences leave to the client …
     usable_ram: float = 0.0  #: … bytes …

@@ -110,6 +110,8 @@ class ServerSection(Section):
     """Port to listen on."""
     max_connections: int = Field(2000, ge=16, le=100_000)
     """If there are more, the one that has been silent longest is closed."""
+    private_webhooks: bool = False
+    """Whether finished jobs may be told to addresses in private networks (webhooks)."""
     idle_seconds: Seconds = Field(60.0, ge=1)
     """A connection whose sender is silent for this long is closed."""
     max_request_bytes: Bytes = Field(8_000_000, ge=10_000)

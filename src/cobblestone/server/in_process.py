@@ -28,9 +28,8 @@ class InProcessServer:
             ConfigError: the folder is not a project, or its settings are wrong.
             Busy: another process has it open.
         """
-        if (
-            not structlog.is_configured()
-        ):  # a scientist's program: the server's own words are not for its output
+        # a scientist's program: the server's own words are not for its output
+        if not structlog.is_configured():
             configure_logging(level="warning")
         self._exit = contextlib.ExitStack()
         self._ctx: ServerContext = self._exit.enter_context(open_project(root))

@@ -17,6 +17,7 @@ from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.environment import Clock, system_clock
 from cobblestone.ops.files import write_durably
 from cobblestone.ops.settings import Settings
+from cobblestone.server.api.submission.webhooks import tell
 from cobblestone.server.app import create_app
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.plan_classes import load_plan_classes
@@ -95,6 +96,7 @@ def _statistics(ctx: ServerContext) -> Iterator[tuple[str, supervision.Step, flo
     yield "trickles", TrickleCredit(ctx).step, supervision.SWEEP_SECONDS
     yield "scales", partial(housekeeping.set_scales, ctx), SCALE_SWEEP_SECONDS
     yield mailer.name, mailer.step, supervision.SWEEP_SECONDS
+    yield "webhooks", partial(tell, ctx), supervision.SWEEP_SECONDS
     yield "accounts", partial(housekeeping.keep_accounts, ctx), ACCOUNT_SWEEP_SECONDS
     yield "top_lists", partial(housekeeping.follow_app_credit, ctx), TOP_LIST_SWEEP_SECONDS
     yield "history", housekeeping.HistoryKeeper(ctx).step, HISTORY_SWEEP_SECONDS

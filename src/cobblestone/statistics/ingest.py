@@ -230,9 +230,8 @@ def _places(
                 begin = free_text
                 at = _next(data, begin, 60)
                 end = at - 3
-                if end < begin or not (
-                    data[end] == 93 and data[end + 1] == 93 and data[end + 2] == 62
-                ):  # ]]>
+                # ]]>
+                if end < begin or not (data[end] == 93 and data[end + 1] == 93 and data[end + 2] == 62):
                     return -1
             after = at + 2 + length
             closed = after < data.size and data[at + 1] == 47 and data[after] == 62  # /, >

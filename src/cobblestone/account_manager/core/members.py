@@ -84,7 +84,7 @@ class Members(AccountLinks[ManagerAccount]):
         except Conflict:
             raise WebRpcFailure(WebRpcError.NOT_UNIQUE) from None
 
-    async def log_in(self, email: str, password: str, *, address: str) -> ManagerAccount:
+    async def log_in(self, email: str, password: str, address: str) -> ManagerAccount:
         """Return the account for an address and a password.
 
         Raises:

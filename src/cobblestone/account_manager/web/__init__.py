@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute
 
 from cobblestone.account_manager.core.members import Members
 from cobblestone.account_manager.web.choices import ChoicePages, ComputerPages
-from cobblestone.account_manager.web.joining import JoiningPages, NewsFeed
+from cobblestone.account_manager.web.joining import HomePage, NewsFeed, joining_pages
 from cobblestone.account_manager.web.operator import OperatorPages
 from cobblestone.account_manager.web.site import ManagerSite
 from cobblestone.service.pages.mailed_links import MailedLinkPages
@@ -19,7 +19,8 @@ from cobblestone.service.pages.pages import LanguagePages, LogOutPages
 def web_routes(site: ManagerSite, members: Members) -> list[BaseRoute]:
     """Return the routes of the pages."""
     return [
-        *JoiningPages(site, members).routes(),
+        *HomePage(site).routes(),
+        *joining_pages(site, members).routes(),
         *LanguagePages(site).routes(),
         *LogOutPages(site).routes(),
         *ChoicePages(site, members).routes(),

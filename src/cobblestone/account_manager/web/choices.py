@@ -160,7 +160,7 @@ class ChoicePages(Pages[ManagerSite]):
                     raise PageError(429, _("Too many mails"), too_many(error)) from error
                 return visit.go("account.php?done=confirm")
             try:
-                await self._members.log_in(account.email_addr, form.get("passwd", ""), address=visit.address)
+                await self._members.log_in(account.email_addr, form.get("passwd", ""), visit.address)
             except WebRpcFailure:
                 problem = wrong_password()
             else:

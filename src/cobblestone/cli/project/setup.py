@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,22 +19,31 @@ if TYPE_CHECKING:
 project_commands = Commands(help="Create a project, move it to PostgreSQL, write files for systemd.")
 
 
+NewFolderArgument = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A folder that is empty or does not exist.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewServiceOptions:
+    """Name, address and database of a new project or account manager."""
+
+    name: str = ""
+    """Name shown to volunteers. Default: the folder's name."""
+    url: str = ""
+    """Address that volunteers attach to. It cannot be changed later: choose it before the first volunteer comes."""
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 for all."""
+    port: Annotated[int | None, typer.Option(min=1, max=65535)] = None
+    """Port to listen on. Default: 8080, for an account manager 8180, or the next free one."""
+    database: Annotated[str, typer.Option(metavar="postgresql://USER@HOST/DATABASE")] = ""
+    """An empty PostgreSQL database for the rows. Default: SQLite, in the folder."""
+
+
 @project_commands.command("create")
 def create(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is empty or does not exist.")],
-    name: Annotated[str, typer.Option(help="Name shown to volunteers. Default: the folder's name.")] = "",
-    url: Annotated[
-        str,
-        typer.Option(
-            help="Address that volunteers attach to. It cannot be changed later: choose it before "
-            "the first volunteer comes."
-        ),
-    ] = "",
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
-    port: Annotated[
-        int | None,
-        typer.Option(min=1, max=65535, help="Port to listen on. Default: 8080, or the next free one."),
-    ] = None,
+    folder: NewFolderArgument,
+    new: NewServiceOptions,
     offline_key: Annotated[
         Path | None,
         typer.Option(
@@ -41,25 +51,17 @@ def create(
             help="Public key made with `cobblestone key create` on the machine that keeps the private one.",
         ),
     ] = None,
-    database: Annotated[
-        str,
-        typer.Option(
-            metavar="postgresql://USER@HOST/DATABASE",
-            help="An empty PostgreSQL database for the rows. Default: SQLite, in the folder.",
-        ),
-    ] = "",
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Create a project: settings, keys, database, and a token for you."""
     from cobblestone.server.operation.create_project import DEFAULT_PORT, NewProject, create_project
     from cobblestone.service.settings import port_is_free
 
-    key = _public_key(offline_key)
-    wish = NewProject(name=name, url=url, host=host, port=port, public_key=key, database=database)
+    wish = NewProject(**asdict(new), public_key=_public_key(offline_key))
     created = create_project(folder, wish, now=time.time())
-    if port is None and not url and created.port != DEFAULT_PORT:
+    if new.port is None and not new.url and created.port != DEFAULT_PORT:
         out.warn(f"Port {DEFAULT_PORT} is in use; the project gets {created.port}.")
-    elif not port_is_free(host, created.port):
+    elif not port_is_free(new.host, created.port):
         out.warn(f"Another program listens on port {created.port}; stop it before you run the project.")
     out.show(
         {
@@ -161,35 +163,26 @@ def pyodide(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class UnitOptions:
+    """Which processes systemd shall run, and how."""
+
+    into: Annotated[Path | None, typer.Option(metavar="DIR")] = None
+    """Where to write the files. Default: systemd/ in the project's folder."""
+    process: Annotated[list[str] | None, typer.Option(metavar="ROLES*N")] = None
+    """Processes of this machine, such as scheduler,upload*2; may be repeated. Default: a set for one machine."""
+    user: str = ""
+    """System user that runs the processes. Default: the folder's owner."""
+    listen: str = "127.0.0.1"
+    """Address that processes listen on: not 127.0.0.1 if the proxy is on another machine."""
+    port: Annotated[int | None, typer.Option(min=1, max=65000)] = None
+    """First port. Default: from the settings."""
+
+
 @project_commands.command("units")
 def units(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder.")],
-    into: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Where to write the files. Default: systemd/ in the project's folder."
-        ),
-    ] = None,
-    process: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ROLES*N",
-            help="Processes of this machine, such as scheduler,upload*2; may be repeated. Default: a "
-            "set for one machine.",
-        ),
-    ] = None,
-    user: Annotated[
-        str, typer.Option(help="System user that runs the processes. Default: the folder's owner.")
-    ] = "",
-    listen: Annotated[
-        str,
-        typer.Option(
-            help="Address that processes listen on: not 127.0.0.1 if the proxy is on another machine."
-        ),
-    ] = "127.0.0.1",
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65000, help="First port. Default: from the settings.")
-    ] = None,
+    wanted: UnitOptions,
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Write systemd units, one per process, and an nginx configuration if several processes serve requests."""
@@ -199,11 +192,10 @@ def units(
 
     root = folder.resolve()
     settings = ProjectFolder(root).settings()
-    processes = plan_processes(
-        process or [], first_port=port or first_port(settings), sqlite=not settings.database.url
-    )
-    target = (into or root / "systemd").absolute()
-    files = unit_files(root, settings, processes, user=user or root.owner(), listen=listen)
+    port = wanted.port or first_port(settings)
+    processes = plan_processes(wanted.process or [], first_port=port, sqlite=not settings.database.url)
+    target = (wanted.into or root / "systemd").absolute()
+    files = unit_files(root, settings, processes, user=wanted.user or root.owner(), listen=wanted.listen)
     for file in files:
         write_durably(target / file.name, file.text.encode())
     services = [file.name for file in files if file.name.endswith((".service", ".target"))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ import typer
 
 from cobblestone.cli.options import Commands, HostOption, OutputOptions, PortOption
 from cobblestone.cli.output import named
+from cobblestone.cli.project.setup import NewFolderArgument, NewServiceOptions
 from cobblestone.cli.services import account_manager_upkeep
 from cobblestone.cli.services.account_manager_upkeep import FolderArgument
 
@@ -42,28 +44,11 @@ KeywordsOption = Annotated[
 
 
 @manager_commands.command("create")
-def create(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is empty or does not exist.")],
-    name: Annotated[str, typer.Option(help="Name shown to volunteers. Default: the folder's name.")] = "",
-    url: Annotated[str, typer.Option(help="Address that volunteers enter. It cannot be changed later.")] = "",
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
-    port: Annotated[
-        int | None,
-        typer.Option(min=1, max=65535, help="Port to listen on. Default: 8180, or the next free one."),
-    ] = None,
-    database: Annotated[
-        str,
-        typer.Option(
-            metavar="postgresql://USER@HOST/DATABASE",
-            help="An empty PostgreSQL database, for several processes. Default: SQLite, in the folder.",
-        ),
-    ] = "",
-    out: OutputOptions = OutputOptions(),
-) -> None:
+def create(folder: NewFolderArgument, new: NewServiceOptions, out: OutputOptions = OutputOptions()) -> None:
     """Create an account manager: settings, keys, database."""
     from cobblestone.account_manager.core.folder import create_manager
 
-    made = create_manager(folder, name=name, url=url, host=host, port=port, database=database)
+    made = create_manager(folder, **asdict(new))
     out.show(
         {"folder": str(made.folder.root), "url": made.url, "port": made.port},
         lines=[

@@ -215,6 +215,29 @@ def retire(batch_id: BatchArgument, common: Common) -> None:
     common.out.show(status, lines=status_lines(status), essential=[status.state])
 
 
+@batch_commands.command("webhook")
+def webhook(
+    batch_id: BatchArgument,
+    url: Annotated[str | None, typer.Argument(metavar="[URL]", help="Where to tell finished jobs.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Tell nothing more.")] = False,
+    common: Common = Common(),
+) -> None:
+    """Tell finished jobs of a batch to an address; without one, show how that fares.
+
+    Messages are JSON, signed with the secret that this command prints, in the form of Standard Webhooks.
+    """
+    if url is not None:
+        secret = common.ask(lambda connected: connected.batch(batch_id).add_webhook(url))
+        lines = ["The secret with which messages are signed; it is shown only once:", secret]
+        common.out.show({"url": url, "secret": secret}, lines=lines, essential=[secret])
+        return
+    batch = common.ask(lambda connected: connected.batch(batch_id))
+    found = common.ask(lambda _: batch.remove_webhook() if remove else batch.webhook())
+    error = f" Last error: {found.error}." if found.error else ""
+    lines = [f"{found.url}: {found.state}, {found.told} jobs told.{error}"]
+    common.out.show(found, lines=lines, essential=[found.state])
+
+
 @dataclass(frozen=True, kw_only=True)
 class TargetOptions:
     """Options that restrict who gets the jobs."""

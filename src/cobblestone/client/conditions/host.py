@@ -24,6 +24,7 @@ from pathlib import Path
 import psutil
 
 from cobblestone.domain.values import changed
+from cobblestone.policy.client.host.preferences import Readings
 from cobblestone.wire.scheduler.host import CoprocRequest, HostInfo, TimeStats
 
 _UNIT = {"K": 1024.0, "M": 1024.0**2}
@@ -194,23 +195,6 @@ EXCLUSIVE_HOLD_SECONDS = 15.0
 BUS_SECONDS = 2.0
 _MOBILE = ("gsm", "cdma", "bluetooth")
 _MOBILE_INTERFACES = ("wwan", "ppp", "rmnet")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readings:
-    """One set of readings of the computer."""
-
-    on_battery: bool | None = None
-    battery_percent: float | None = None
-    battery_celsius: float | None = None
-    celsius: float | None = None  #: of the hottest sensor
-    idle_seconds: float | None = None
-    other_load: float | None = None  #: per cent of all CPUs used by programs that are not ours
-    exclusive_app: str = ""
-    exclusive_gpu_app: str = ""
-    metered: bool | None = None
-    mobile: bool | None = None
-    connected: bool | None = None  #: there is a way to other computers
 
 
 class HostWatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 HONEST, ABORT, ERROR, TIMEOUT = range(4)
 """Kinds of refusal; `HONEST`: the job is computed."""
@@ -52,12 +52,13 @@ def never(seen: Seen, strength: float) -> int:
     return HONEST
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Attack:
     """An attack: three functions of what is seen and of a strength, and who takes part."""
 
     name: str
     about: str
+    _: KW_ONLY
     strength: float = 10.0
     report: Callable[[Seen, Act, float], None] = truthful  #: changes the act
     refuse: Callable[[Seen, float], int] = never  #: the kind of refusal

@@ -41,7 +41,7 @@ def after_release(seen: Seen, act: Act, strength: float) -> None:
 
 
 def _forger(name: str, about: str, **more: object) -> Attack:
-    return Attack(name=name, about=about, **({"lasting": True, "quorums": (1,)} | more))  # type: ignore[arg-type]  # by name
+    return Attack(name, about, **({"lasting": True, "quorums": (1,)} | more))  # type: ignore[arg-type]  # by name
 
 
 ATTACKS = (

@@ -30,40 +30,26 @@ def low_first(seen: Seen, act: Act, strength: float) -> None:
 
 ATTACKS = (
     Attack(
-        name="fresh-time",
-        about="time x 10, a new identity each 20 jobs",
-        report=longer,
-        renew=after(20, refusals=True),
+        "fresh-time", "time x 10, a new identity each 20 jobs", report=longer, renew=after(20, refusals=True)
     ),
     Attack(
-        name="fresh-benchmark",
-        about="benchmark x 10, a new identity each 20 jobs",
+        "fresh-benchmark",
+        "benchmark x 10, a new identity each 20 jobs",
         report=faster,
         renew=after(20, refusals=True),
     ),
+    Attack("new-account", "time x 10, each job a new account", report=longer, renew=after(1, refusals=True)),
+    Attack("ramp", "time grows to x 100, then a new identity", report=ramp, strength=100.0, renew=after(100)),
     Attack(
-        name="new-account",
-        about="time x 10, each job a new account",
-        report=longer,
-        renew=after(1, refusals=True),
-    ),
-    Attack(
-        name="ramp",
-        about="time grows to x 100, then a new identity",
-        report=ramp,
-        strength=100.0,
-        renew=after(100),
-    ),
-    Attack(
-        name="low-first",
-        about="low for 20 results, then x 3, then a new identity",
+        "low-first",
+        "low for 20 results, then x 3, then a new identity",
         report=low_first,
         strength=3.0,
         renew=after(60),
     ),
     Attack(
-        name="farm",
-        about="10 % arrive at once, agree on time x 3 with each other",
+        "farm",
+        "10 % arrive at once, agree on time x 3 with each other",
         report=lambda seen, act, strength: longer(seen, act, strength if seen.accomplices else 1.0),
         strength=3.0,
         share=0.1,

@@ -63,28 +63,17 @@ def griefing(seen: Seen, act: Act, strength: float) -> None:
 
 
 ATTACKS = (
-    Attack(name="time-x10", about="run time x 10, always", report=longer),
-    Attack(name="time-x100", about="run time x 100, always", report=longer, strength=100.0),
-    Attack(name="benchmark-x10", about="benchmark x 10, always", report=faster),
-    Attack(name="gpu-x100", about="GPU speed x 100, always", report=faster_gpu, strength=100.0, device="gpu"),
-    Attack(
-        name="benchmark-1e9",
-        about="a failed benchmark and run time x 100",
-        report=failed_benchmark,
-        strength=100.0,
-    ),
-    Attack(name="benchmark-1e9-x10", about="a failed benchmark and run time x 10", report=failed_benchmark),
-    Attack(
-        name="random-half", about="run time x 100 for a random half", report=longer_at_random, strength=100.0
-    ),
-    Attack(
-        name="random-half-10", about="the same, by 10 %", report=longer_at_random, strength=100.0, share=0.1
-    ),
-    Attack(name="one-in-ten", about="run time x 10 in every tenth result", report=longer_now_and_then),
-    Attack(name="no-number", about="1e304, NaN or -1e9 in each 50th job", report=no_number, strength=50.0),
-    Attack(name="counts-x10", about="counts x 10, by 5 %", report=more_counted, share=0.05),
-    Attack(name="idle-threads", about="claims 16 times the processors", report=idle_threads, strength=16.0),
-    Attack(
-        name="griefers", about="run time x 100 or / 100, by 10 %", report=griefing, strength=100.0, share=0.1
-    ),
+    Attack("time-x10", "run time x 10, always", report=longer),
+    Attack("time-x100", "run time x 100, always", report=longer, strength=100.0),
+    Attack("benchmark-x10", "benchmark x 10, always", report=faster),
+    Attack("gpu-x100", "GPU speed x 100, always", report=faster_gpu, strength=100.0, device="gpu"),
+    Attack("benchmark-1e9", "a failed benchmark and run time x 100", report=failed_benchmark, strength=100.0),
+    Attack("benchmark-1e9-x10", "a failed benchmark and run time x 10", report=failed_benchmark),
+    Attack("random-half", "run time x 100 for a random half", report=longer_at_random, strength=100.0),
+    Attack("random-half-10", "the same, by 10 %", report=longer_at_random, strength=100.0, share=0.1),
+    Attack("one-in-ten", "run time x 10 in every tenth result", report=longer_now_and_then),
+    Attack("no-number", "1e304, NaN or -1e9 in each 50th job", report=no_number, strength=50.0),
+    Attack("counts-x10", "counts x 10, by 5 %", report=more_counted, share=0.05),
+    Attack("idle-threads", "claims 16 times the processors", report=idle_threads, strength=16.0),
+    Attack("griefers", "run time x 100 or / 100, by 10 %", report=griefing, strength=100.0, share=0.1),
 )

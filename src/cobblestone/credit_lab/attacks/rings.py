@@ -31,7 +31,7 @@ def forge_in_common(seen: Seen, act: Act, strength: float) -> None:
 
 def _ring(name: str, about: str, **more: object) -> Attack:
     given = {"report": in_common, "share": 0.1, "ring": True} | more
-    return Attack(name=name, about=about, **given)  # type: ignore[arg-type]  # by name
+    return Attack(name, about, **given)  # type: ignore[arg-type]  # by name
 
 
 ATTACKS = (

@@ -49,11 +49,5 @@ def searched(numbers: Sequence[float], *, share: float = 0.1) -> Attack:
 
     name = PREFIX + ",".join(f"{number:.3g}" for number in numbers)
     return Attack(
-        name=name,
-        about="found by the optimiser",
-        report=report,
-        refuse=refuse,
-        renew=renew,
-        share=share,
-        ring=True,
+        name, "found by the optimiser", report=report, refuse=refuse, renew=renew, share=share, ring=True
     )

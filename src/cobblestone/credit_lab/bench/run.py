@@ -73,7 +73,7 @@ class Run:
     def __init__(self, world: World, seed: int, *, attack: Attack | None = None, checks: str = NONE) -> None:
         """Draw the population and its work."""
         self.world, self.checks = world, checks
-        self._attack = attack or Attack(name="", about="")
+        self._attack = attack or Attack("", "")
         self._asks = self._attack.refuse is not never or self._attack.renew is not never or self._attack.meets
         honest = computers(world, seed)
         self.hosts: Table = enlist(honest, attack, seed)

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cobblestone.api_schema import endpoints
-from cobblestone.api_schema.batches import BatchStatus, JobNames, JobStatus, ResultsPage
+from cobblestone.api_schema.batches import (
+    BatchStatus,
+    JobNames,
+    JobStatus,
+    NewWebhook,
+    ResultsPage,
+    WebhookStatus,
+)
 from cobblestone.domain.errors import JobError
 from cobblestone.domain.texts import folder_name
 from cobblestone.sdk.api.connection import Connection, JobFailed, NotFoundError, NotRunning, RequestRefused
@@ -229,6 +236,7 @@ class Batch:
         name: As it was submitted; else that of the app.
         app: The app that its jobs run.
         notes: Why nothing may come, in words, as known when it was submitted.
+        connection: To the project.
 
     >>> batch = project.submit("echo", [1, 2, 3], name="first try")
     >>> sorted(result.json()["got"] for result in batch.results(timeout=60))
@@ -239,7 +247,7 @@ class Batch:
     """
 
     def __init__(self, connection: Connection, status: BatchStatus) -> None:
-        self._connection = connection
+        self.connection = connection
         self.id = status.id
         self.name = status.name
         self.app = status.app
@@ -250,12 +258,12 @@ class Batch:
 
     def status(self) -> BatchStatus:
         """Return the current progress."""
-        return self._connection.call(endpoints.GET_BATCH, self.id)
+        return self.connection.call(endpoints.GET_BATCH, self.id)
 
     def jobs(self) -> Iterator[JobStatus]:
         """Yield all jobs, finished or not."""
         after = 0
-        while found := self._connection.call(endpoints.LIST_JOBS, self.id, after=after, limit=PAGE).jobs:
+        while found := self.connection.call(endpoints.LIST_JOBS, self.id, after=after, limit=PAGE).jobs:
             yield from found
             after = found[-1].id
 
@@ -274,7 +282,7 @@ class Batch:
         """
         for page in self._pages(timeout):
             for job in page.results:
-                yield JobResult(self._connection, self.id, job)
+                yield JobResult(self.connection, self.id, job)
             if waiting is not None and not (page.results or page.finished):
                 waiting()
 
@@ -282,8 +290,8 @@ class Batch:
         """Return the jobs finished so far, in the order in which they finished."""
         after, more = 0, True
         while more:
-            page = self._connection.call(endpoints.GET_RESULTS, self.id, after=after, limit=PAGE)
-            yield from (JobResult(self._connection, self.id, job) for job in page.results)
+            page = self.connection.call(endpoints.GET_RESULTS, self.id, after=after, limit=PAGE)
+            yield from (JobResult(self.connection, self.id, job) for job in page.results)
             after, more = page.next, len(page.results) == PAGE
 
     def _pages(self, timeout: float | None) -> Iterator[ResultsPage]:
@@ -291,8 +299,8 @@ class Batch:
         after = 0
         while True:
             left = POLL_SECONDS if deadline is None else deadline - time.monotonic()
-            wait = 0.0 if self._connection.in_process else max(0.0, min(POLL_SECONDS, left))
-            page = self._connection.call(
+            wait = 0.0 if self.connection.in_process else max(0.0, min(POLL_SECONDS, left))
+            page = self.connection.call(
                 endpoints.GET_RESULTS,
                 self.id,
                 timeout=wait + 60,
@@ -305,7 +313,7 @@ class Batch:
                 return
             after = page.next
             if not page.results:
-                if self._connection.in_process:
+                if self.connection.in_process:
                     raise NotRunning(
                         "Jobs of this batch are open, and the project's server is not running."
                         " Start it with: cobblestone run"
@@ -344,24 +352,44 @@ class Batch:
     def end_stuck(self) -> list[JobStatus]:
         """Cancel jobs that failed and that nobody at hand is left to try; return them, with what went wrong."""
         with suppress(RequestRefused):  # a token that may only read
-            stuck = self._connection.call(endpoints.LIST_STUCK_JOBS, self.id).jobs
+            stuck = self.connection.call(endpoints.LIST_STUCK_JOBS, self.id).jobs
             if stuck:
                 body = JobNames(workunits=[job.workunit for job in stuck])
-                self._connection.call(endpoints.CANCEL_JOBS, self.id, body=body)
+                self.connection.call(endpoints.CANCEL_JOBS, self.id, body=body)
             return stuck
         return []
 
     def cancel(self) -> BatchStatus:
         """Cancel the unfinished jobs."""
-        return self._connection.call(endpoints.CANCEL_BATCH, self.id)
+        return self.connection.call(endpoints.CANCEL_BATCH, self.id)
 
     def retry(self) -> Batch:
         """Submit the failed or cancelled jobs again, as a new batch.  Raises ConflictError if there are none."""
-        return Batch(self._connection, self._connection.call(endpoints.RETRY_BATCH, self.id))
+        return Batch(self.connection, self.connection.call(endpoints.RETRY_BATCH, self.id))
 
     def retire(self) -> BatchStatus:
         """Retire the batch: its outputs are deleted."""
-        return self._connection.call(endpoints.RETIRE_BATCH, self.id)
+        return self.connection.call(endpoints.RETIRE_BATCH, self.id)
+
+    # -- webhooks ---------------------------------------------------------------------------------------
+
+    def add_webhook(self, url: str) -> str:
+        """Let finished jobs be sent to an address, in place of any given before; return the secret that signs the messages.
+
+        Messages have the form of Standard Webhooks, with a page of results as JSON.
+
+        Raises:
+            RequestRefused: nothing may be sent there.
+        """
+        return self.connection.call(endpoints.PUT_WEBHOOK, self.id, body=NewWebhook(url=url)).secret
+
+    def webhook(self) -> WebhookStatus:
+        """Return how the batch's webhook fares.  Raises NotFoundError if there is none."""
+        return self.connection.call(endpoints.GET_WEBHOOK, self.id)
+
+    def remove_webhook(self) -> WebhookStatus:
+        """Remove the webhook.  Raises NotFoundError if there is none."""
+        return self.connection.call(endpoints.DELETE_WEBHOOK, self.id)
 
 
 def batch_progress() -> Progress:

@@ -351,6 +351,16 @@ class Connection:
         except NotFoundError:
             return False
 
+    def async_client(self, timeout: float) -> httpx.AsyncClient:
+        """Return a client of the same project for an event loop; ``timeout`` is in seconds without a byte."""
+        old = self._client
+        return httpx.AsyncClient(
+            base_url=old.base_url,
+            headers={"authorization": old.headers["authorization"]},
+            timeout=httpx.Timeout(timeout, connect=10.0),
+            trust_env=old.trust_env,
+        )
+
     def _save(self, path: str, target: Path) -> None:
         temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
         try:
@@ -368,7 +378,7 @@ class Connection:
             with self._client.stream("GET", path, follow_redirects=True) as answer:
                 if answer.is_error:
                     answer.read()
-                    raise _problem(answer)
+                    raise problem_of(answer)
                 yield answer
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
@@ -394,7 +404,7 @@ class Connection:
                 if not answer.is_error:
                     return answer
                 if answer.status_code not in _AGAIN or number == ATTEMPTS:
-                    raise _problem(answer)
+                    raise problem_of(answer)
                 wait = max(pause, _retry_after(answer))
             self._sleep(wait * random.uniform(0.8, 1.2))
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
@@ -509,7 +519,8 @@ def _retry_after(answer: httpx.Response) -> float:
 _KINDS: dict[int, type[RequestRefused]] = {404: NotFoundError, 409: ConflictError, 503: BusyError}
 
 
-def _problem(answer: httpx.Response) -> RequestRefused:
+def problem_of(answer: httpx.Response) -> RequestRefused:
+    """Return the error that an answer tells."""
     try:
         problem = msgspec.json.decode(answer.content, type=ErrorReply).error
     except msgspec.DecodeError:

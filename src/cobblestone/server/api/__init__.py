@@ -28,7 +28,7 @@ from cobblestone.server.api import (
 from cobblestone.server.api.endpoints.docs import CONTENT_SECURITY_POLICY, docs_page
 from cobblestone.server.api.endpoints.openapi import openapi_document
 from cobblestone.server.api.endpoints.routing import AnsweredEndpoint, make_routes
-from cobblestone.server.api.submission import apps, batches, files, signing
+from cobblestone.server.api.submission import apps, batches, files, signing, webhooks
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.api import response_for, unknown_path
 
@@ -37,6 +37,7 @@ _MODULES = (
     files,
     apps,
     signing,
+    webhooks,
     people,
     hosts,
     workunits,

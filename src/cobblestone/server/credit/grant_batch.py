@@ -130,9 +130,8 @@ class GrantBatch:
             if result.id in decision.newly_invalid or result.id in decision.unusable
         ]
         late = not decision.newly_canonical
-        for group in (
-            [[result] for result in valid] if late else [valid]
-        ):  # each straggler learns of the one before
+        # each straggler learns of the one before
+        for group in [[result] for result in valid] if late else [valid]:
             self._apply(
                 view,
                 valid=[self._claim_input(one, canonical=one.id == decision.canonical_id) for one in group],

@@ -14,6 +14,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -167,16 +168,12 @@ class _Comparison:
         self._files: dict[ResultId, dict[str, bytes]] = {}
 
     def look(self, result: ResultOutputs) -> OutputCheck:
-        task = self._task
+        task, unusable = self._task, partial(OutputCheck, result_id=result.result_id, usable=False)
         try:
             present = {output.index for output in result.outputs}
             for index, spec in enumerate(task.specs):
                 if index not in present and not spec.optional:
-                    return OutputCheck(
-                        result_id=result.result_id,
-                        usable=False,
-                        problem=comparing.missing_output(spec.open_name),
-                    )
+                    return unusable(problem=comparing.missing_output(spec.open_name))
             files = {
                 task.specs[output.index].open_name: output_content(
                     output, task.upload_folder, max_nbytes=MAX_COMPARED_BYTES
@@ -185,16 +182,9 @@ class _Comparison:
                 if output.index < len(task.specs)
             }
         except CobblestoneError as error:
-            return OutputCheck(
-                result_id=result.result_id, usable=False, problem=phrase("{problem}", problem=str(error))
-            )
+            return unusable(problem=phrase("{problem}", problem=str(error)))
         except OSError as error:  # the disk is away: that is not the volunteer's fault
-            return OutputCheck(
-                result_id=result.result_id,
-                usable=False,
-                transient=True,
-                problem=phrase("{problem}", problem=str(error)),
-            )
+            return unusable(transient=True, problem=phrase("{problem}", problem=str(error)))
         try:
             with _blamed_on(task.rule.kind):
                 problem = comparing.usable(
@@ -204,7 +194,7 @@ class _Comparison:
         except MalformedOutput as error:
             problem = unreadable(error.why)
         if problem is not None:
-            return OutputCheck(result_id=result.result_id, usable=False, problem=problem)
+            return unusable(problem=problem)
         self._files[result.result_id] = files
         return OutputCheck(result_id=result.result_id, usable=True)
 

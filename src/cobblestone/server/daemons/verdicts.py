@@ -40,10 +40,8 @@ def quick_report(app: App, view: WorkunitView, outputs: Outputs) -> canonical.Va
         return None
     try:
         return _compared_by_checksum(app, view, outputs)
-    except (
-        Exception,
-        SystemExit,
-    ):  # a kind that is not there, or fails: the worker will say so of this workunit alone
+    # a kind that is not there, or fails: the worker will say so of this workunit alone
+    except (Exception, SystemExit):
         log.exception("comparison_by_checksum_failed", workunit=view.workunit.name)
         return None
 

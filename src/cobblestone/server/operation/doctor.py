@@ -123,12 +123,8 @@ def _history(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 def _input_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     needed, rows = invariants.needed_files(db), invariants.file_rows(db)
     for name in needed.keys() - rows.keys():
-        yield Finding(
-            "not_stored",
-            "file",
-            name,
-            f"{needed[name]} workunits or app versions need it, but it is not stored",
-        )
+        text = f"{needed[name]} workunits or app versions need it, but it is not stored"
+        yield Finding("not_stored", "file", name, text)
     for name, (nbytes, refs) in rows.items():
         if refs != needed[name]:
             yield Finding("miscounted", "file", name, f"counts {refs} users, and has {needed[name]}")
@@ -220,12 +216,8 @@ def _keys(ctx: ServerContext, db: Database) -> Iterator[Finding]:
         yield Finding("unreadable_key", "code signing key", None, str(error))
         return
     if private is not None and not same_key(encode_public_key(private.public_key()), current.public_key):
-        yield Finding(
-            "other_key",
-            "code signing key",
-            None,
-            "the private key in the folder does not match the current public key",
-        )
+        text = "the private key in the folder does not match the current public key"
+        yield Finding("other_key", "code signing key", None, text)
 
 
 def _secrets(ctx: ServerContext) -> list[Path]:
@@ -250,12 +242,8 @@ def _signatures(ctx: ServerContext, db: Database) -> Iterator[Finding]:
             if not file.signature:
                 yield Finding("not_signed", "version", version.id, f"{file.name} is not signed")
             elif not verify_md5(key, file.md5, file.signature):
-                yield Finding(
-                    "wrong_signature",
-                    "version",
-                    version.id,
-                    f"the signature of {file.name} was not made with the current key",
-                )
+                text = f"the signature of {file.name} was not made with the current key"
+                yield Finding("wrong_signature", "version", version.id, text)
 
 
 def _versions(ctx: ServerContext, db: Database) -> Iterator[Finding]:
@@ -266,12 +254,8 @@ def _versions(ctx: ServerContext, db: Database) -> Iterator[Finding]:
             yield Finding("no_version", "app", app.name, "it has no version in use: its jobs are not sent")
         for version in versions:
             if version.plan_class and version.plan_class not in classes:
-                yield Finding(
-                    "unknown_plan_class",
-                    "version",
-                    version.id,
-                    f"its plan class {version.plan_class!r} is not defined",
-                )
+                text = f"its plan class {version.plan_class!r} is not defined"
+                yield Finding("unknown_plan_class", "version", version.id, text)
             if rollout_of(db, version.id).plan.state is RolloutState.HELD:
                 yield Finding("held", "version", version.id, "its roll-out is held: no host gets it")
 
@@ -289,12 +273,8 @@ def _export(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 def _daemons(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     for name, state in ctx.health.states(ctx.clock()).items():
         if state is not DaemonHealth.RUNNING:
-            yield Finding(
-                "not_running",
-                "daemon",
-                name,
-                f"is {state.value}: {ctx.health.daemons[name].last_error}".rstrip(": "),
-            )
+            text = f"is {state.value}: {ctx.health.daemons[name].last_error}".rstrip(": ")
+            yield Finding("not_running", "daemon", name, text)
 
 
 def _liars(ctx: ServerContext, db: Database) -> Iterator[Finding]:

@@ -12,7 +12,13 @@ from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.operation.institute import InstituteLogIn
 from cobblestone.server.web.account_settings import AccountSettingsPages
-from cobblestone.server.web.accounts import AccountFinishPages, AccountPages, InstitutePages, MailLinkPages
+from cobblestone.server.web.accounts import (
+    AccountFinishPages,
+    AccountPages,
+    InstitutePages,
+    MailLinkPages,
+    joining_pages,
+)
 from cobblestone.server.web.awards import BadgePictures, CertificatePages
 from cobblestone.server.web.compute import ComputePages
 from cobblestone.server.web.computers import HostPages
@@ -40,7 +46,8 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *LogOutPages(site).routes(),
         *ProjectTextPages(site).routes(),
         *AppPages(site, status).routes(),
-        *AccountPages(site, accounts, security).routes(),
+        *joining_pages(site, accounts).routes(),
+        *AccountPages(site, security).routes(),
         *AccountFinishPages(site).routes(),
         *MailLinkPages(site, security).routes(),
         *(InstitutePages(site, InstituteLogIn(ctx)).routes() if ctx.settings.oidc.issuer else ()),

@@ -12,12 +12,13 @@ Programs that look through mails open links too.  Opening one changes nothing, t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
+from functools import partial
 from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
-from cobblestone.domain.errors import Conflict, StoreError
+from cobblestone.domain.errors import Conflict
 from cobblestone.domain.people import ConsentKind, User
 from cobblestone.domain.values import UserId
 from cobblestone.server.accounts.security import AccountSecurity
@@ -29,7 +30,9 @@ from cobblestone.server.web.presentation.feeds import newest_message
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.http.rate_limits import TooManyAttempts, limit_key, refuse_after
 from cobblestone.service.languages import gettext as _
-from cobblestone.service.pages.fields import address_problem, name_problem, password_problem, too_many
+from cobblestone.service.pages.fields import name_problem, too_many
+from cobblestone.service.pages.joining import JoiningPages
+from cobblestone.service.pages.mailed_links import ask_for_link
 from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.credit.history import CreditOwner
@@ -41,75 +44,11 @@ from cobblestone.wire.project import account as wire
 
 
 class AccountPages(Pages[ProjectSite]):
-    """Pages for joining, logging in and the user's own account."""
+    """Pages for the second factor, a new address, and the user's own account."""
 
-    def __init__(self, site: ProjectSite, accounts: Accounts, security: AccountSecurity) -> None:
+    def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
         super().__init__(site)
-        self._accounts = accounts
         self._security = security
-
-    # -- joining, logging in and out -----------------------------------------------------------------
-
-    @shows("/join.php", methods=BOTH)
-    async def join(self, visit: ProjectVisit) -> Response:
-        """Show the form for a new account."""
-        if visit.viewer is not None:
-            return visit.go("home.php")
-        settings = visit.ctx.settings.accounts
-        if visit.request.method != "POST" or settings.creation == "closed":
-            return visit.show_form("join.html", typed={}, problems={})
-        form = await visit.form()
-        problems = self._problems(form)
-        if not problems:
-            try:
-                user = await self._accounts.create(
-                    wire.AccountCreation(
-                        email_addr=form["email_addr"].strip().lower(),
-                        passwd_hash=wire.passwd_hash(form["passwd"], form["email_addr"].strip()),
-                        user_name=form["user_name"].strip(),
-                        invite_code=form.get("invite_code", "").strip(),
-                        consent_flag=form.get("consent") == "1" or None,
-                        source="join.php",
-                    ),
-                    choices=ConsentChoices(
-                        show_computers="show_hosts" in form, statistics="statistics" in form
-                    ),
-                    address=visit.address,
-                )
-            except wire.WebRpcFailure as failure:
-                problems = _problem_of(failure)
-            else:
-                return self._site.let_in(visit, user, "home.php")
-        return visit.show_form("join.html", http_status=422, typed=form, problems=problems)
-
-    @shows("/login.php", methods=BOTH)
-    async def log_in(self, visit: ProjectVisit) -> Response:
-        """Show the form for people who have an account."""
-        wanted = visit.fields.get("next", "")
-        if visit.viewer is not None:
-            return visit.go(self._site.own_address(wanted, otherwise="home.php"))
-        if visit.request.method != "POST":
-            done = visit.fields.get("done", "")
-            return visit.show_form("login.html", typed={"next": wanted}, problem="", done=done)
-        form = await visit.form()
-        email = form.get("email_addr", "").strip()
-        try:
-            user = await self._accounts.look_up(
-                email.lower(), wire.passwd_hash(form.get("passwd", ""), email), address=visit.address
-            )
-        except TooManyAttempts as error:
-            problem = too_many(error)
-        except wire.WebRpcFailure:
-            # One sentence for both cases: the page does not tell whether an address has an account.
-            problem = _(
-                "There is no account with this e-mail address and password. Check both, and the Caps "
-                "Lock key."
-            )
-        else:
-            return self._site.let_in(
-                visit, user, self._site.own_address(form.get("next", ""), otherwise="home.php")
-            )
-        return visit.show_form("login.html", http_status=422, typed=form, problem=problem, done="")
 
     @shows("/login_code.php", methods=BOTH)
     async def log_in_code(self, visit: ProjectVisit) -> Response:
@@ -192,35 +131,35 @@ class AccountPages(Pages[ProjectSite]):
             **found,
         )
 
-    def _problems(self, form: Mapping[str, str]) -> dict[str, str]:
-        """Return what is wrong with a new account, by field."""
-        found = {
-            "user_name": name_problem(form.get("user_name", "").strip()),
-            "email_addr": address_problem(form.get("email_addr", "")),
-            "passwd": password_problem(
-                form.get("passwd", ""), self._site.ctx.settings.accounts.min_password_length
+
+def joining_pages(site: ProjectSite, accounts: Accounts) -> JoiningPages:
+    """Return the pages for joining and logging in."""
+
+    def join(form: Mapping[str, str], address: str) -> Awaitable[User]:
+        return accounts.create(
+            wire.AccountCreation(
+                email_addr=form["email_addr"].strip().lower(),
+                passwd_hash=wire.passwd_hash(form["passwd"], form["email_addr"].strip()),
+                user_name=form["user_name"].strip(),
+                invite_code=form.get("invite_code", "").strip(),
+                consent_flag=form.get("consent") == "1" or None,
+                source="join.php",
             ),
-        }
-        if "terms" in self._site.ctx.texts.present() and form.get("consent") != "1":
-            found["consent"] = _("You must agree to the terms to create an account.")
-        return {name: problem for name, problem in found.items() if problem}
+            choices=ConsentChoices(show_computers="show_hosts" in form, statistics="statistics" in form),
+            address=address,
+        )
 
+    def log_in(email: str, password: str, address: str) -> Awaitable[User]:
+        return accounts.look_up(email, wire.passwd_hash(password, email), address=address)
 
-def _problem_of(failure: wire.WebRpcFailure) -> dict[str, str]:
-    """Return the error of a refused account, assigned to the field that caused it."""
-    if isinstance(failure, TooManyAttempts):
-        return {"email_addr": too_many(failure)}
-    match failure.error:
-        case wire.WebRpcError.NOT_UNIQUE:
-            return {
-                "email_addr": _(
-                    "There is already an account with this address. Log in with it, or use another address."
-                )
-            }
-        case wire.WebRpcError.GENERIC:
-            return {"invite_code": _("The invitation code is missing or wrong. Ask the project for one.")}
-        case _:
-            raise StoreError(str(failure))
+    def consent_problem(form: Mapping[str, str]) -> dict[str, str]:
+        if "terms" in site.ctx.texts.present() and form.get("consent") != "1":
+            return {"consent": _("You must agree to the terms to create an account.")}
+        return {}
+
+    return JoiningPages(
+        site, site.ctx.settings.accounts, join=join, log_in=log_in, further_problems=consent_problem
+    )
 
 
 NEW_SECONDS = 86400.0
@@ -303,20 +242,8 @@ class MailLinkPages(Pages[ProjectSite]):
     @shows("/login_mail.php", methods=BOTH)
     async def ask(self, visit: ProjectVisit) -> Response:
         """Send a log-in link."""
-        if visit.request.method != "POST":
-            return visit.show_form("login_mail.html", sent=False, typed={}, problems={})
-        form = await visit.form()
-        email = form.get("email_addr", "").strip().lower()
-        problem = address_problem(email)
-        if not problem:
-            try:
-                await self._security.ask_for_log_in_link(email, address=visit.address)
-                return visit.show("login_mail.html", sent=True, typed=form, problems={})
-            except TooManyAttempts as error:
-                problem = too_many(error)
-        return visit.show_form(
-            "login_mail.html", http_status=422, sent=False, typed=form, problems={"email_addr": problem}
-        )
+        send = partial(self._security.ask_for_log_in_link, address=visit.address)
+        return await ask_for_link(visit, "login_mail.html", send)
 
     @shows("/login_link.php", methods=BOTH)
     async def log_in(self, visit: ProjectVisit) -> Response:

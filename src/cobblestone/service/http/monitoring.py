@@ -45,9 +45,8 @@ class DiskTrial:
         """Return the fault; empty if all can be written."""
         if time.monotonic() < self._good_until:
             return ""
-        if (
-            self._trial is None
-        ):  # else the last one still waits for its disk: one thread hangs, not one more each time
+        # else the last one still waits for its disk: one thread hangs, not one more each time
+        if self._trial is None:
             self._trial = asyncio.create_task(asyncio.to_thread(self._try))
         done, _ = await asyncio.wait({self._trial}, timeout=ANSWER_SECONDS)
         if not done:

@@ -89,9 +89,8 @@ class AttemptBucket:
 
     def _left(self, digest: str, now: float) -> float:
         left, since = self._levels.get(digest, (self._size, now))
-        if (
-            now < since
-        ):  # the clock was set back: without this nothing would fill up until it is as late again
+        # the clock was set back: without this nothing would fill up until it is as late again
+        if now < since:
             since = now
             self._levels[digest] = (left, now)
         return min(self._size, left + max(0.0, now - since) * self._size / HOUR)

@@ -5,6 +5,8 @@ Programs that look through mails open links too.  Opening one changes nothing, t
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -16,6 +18,24 @@ from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import Site, Visit
 
 A = Any  # the account of a service, and its visits; these pages do not look into them
+
+
+async def ask_for_link(visit: Visit[A], template: str, send: Callable[[str], Awaitable[None]]) -> Response:
+    """Show a form for an e-mail address, and ``send`` a link there; it raises TooManyAttempts."""
+    if visit.request.method != "POST":
+        return visit.show_form(template, sent=False, typed={}, problems={})
+    form = await visit.form()
+    email = form.get("email_addr", "").strip().lower()
+    problem = address_problem(email)
+    if not problem:
+        try:
+            await send(email)
+            return visit.show(template, sent=True, typed=form, problems={})
+        except TooManyAttempts as error:
+            problem = too_many(error)
+    return visit.show_form(
+        template, http_status=422, sent=False, typed=form, problems={"email_addr": problem}
+    )
 
 
 class MailedLinkPages(Pages[Site[A, A]]):
@@ -34,20 +54,8 @@ class MailedLinkPages(Pages[Site[A, A]]):
     @shows("/password_reset.php", "/get_passwd.php", methods=BOTH)
     async def ask_for_reset(self, visit: Visit[A]) -> Response:
         """Send a link for a new password."""
-        if visit.request.method != "POST":
-            return visit.show_form("password_reset.html", sent=False, typed={}, problems={})
-        form = await visit.form()
-        email = form.get("email_addr", "").strip().lower()
-        problem = address_problem(email)
-        if not problem:
-            try:
-                await self._links.ask_for_reset(email, address=visit.address)
-                return visit.show("password_reset.html", sent=True, typed=form, problems={})
-            except TooManyAttempts as error:
-                problem = too_many(error)
-        return visit.show_form(
-            "password_reset.html", http_status=422, sent=False, typed=form, problems={"email_addr": problem}
-        )
+        send = partial(self._links.ask_for_reset, address=visit.address)
+        return await ask_for_link(visit, "password_reset.html", send)
 
     @shows("/password_new.php", methods=BOTH)
     async def reset(self, visit: Visit[A]) -> Response:

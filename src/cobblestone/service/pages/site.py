@@ -163,6 +163,12 @@ class Site(ABC, Generic[A, V]):
         """Return a page of this site to continue to; for anything else ``otherwise``, which is the home page."""
         return page if self.own_addresses.fullmatch(page) else otherwise
 
+    def let_in(self, visit: V, user: A, page: str) -> Response:
+        """Continue to a page with a session."""
+        response = visit.go(page)
+        self.sessions.start(response, user)
+        return response
+
     def static_address(self, name: str) -> str:
         """Return the address of a static file."""
         return self._static.address(name)

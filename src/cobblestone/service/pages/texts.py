@@ -10,6 +10,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from cobblestone.service.context import ProcessContext
+from cobblestone.store.people.users import NewsItem
 from cobblestone.wire.project.pages import RssChannel, RssItem, write_rss
 
 TOP_LEVEL = 3
@@ -61,6 +62,21 @@ def _adapt(tokens: Sequence[Token], top_level: int, base: str) -> None:
 def _as_text(image: Token) -> None:
     """Replace a picture with its description."""
     image.type, image.tag, image.children = "text", "", None
+
+
+def news_feed(ctx: ProcessContext, name: str, news: Iterable[NewsItem], *, page: str) -> Response:
+    """Return the news of a service as a feed; ``page``: where an item is shown, up to its number."""
+    items = [
+        RssItem(
+            title=item.title,
+            guid=ctx.url(f"{page}{item.id}"),
+            link=ctx.url(f"{page}{item.id}"),
+            published=item.time,
+            description=markdown(item.text, base=ctx.master_url),
+        )
+        for item in news
+    ]
+    return feed(ctx, name, f"News of {name}", items)
 
 
 def feed(ctx: ProcessContext, name: str, description: str, items: Iterable[RssItem]) -> Response:

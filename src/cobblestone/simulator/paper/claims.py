@@ -121,6 +121,15 @@ def _error(policy: str, *errors: float) -> Points:
     return lambda w: [Term(f, slack_cell(4.0, policy, w.mode, error=f)) for f in errors]
 
 
+def _error_rise(policy: str, error: float) -> Points:
+    return _less(_error(policy, error), _error(policy, 1.0))
+
+
+def _uncorrected(error: float) -> Points:
+    """Return the client without a correction factor minus the paper's."""
+    return _less(_error(JC1, error), _error(BASE, error))
+
+
 def _less(of: Points, other: Points) -> Points:
     """Return points less others of the same number, in their order."""
     return lambda w: [Term(a.x, a.cell, b.cell) for a, b in zip(of(w), other(w), strict=True)]
@@ -171,12 +180,24 @@ def _no_simulation() -> ClaimOutcome:
 
 
 _FOURFOLD = "mixes of 4 to 20, CS1 less CS2"
-_LARGE = "deviations of 100 and 1000 times the mean"
+_LARGE, _OF_LARGE = (100.0, 1000.0), "deviations of 100 and 1000 times the mean"
 _CS, _WF = "mixes of 2 to 20, CS1 less CS2", "mixes of 2 to 20, WF1 less WF2"
 
 
 def _claim(figure: int, sentence: str, *parts: Part, note: str = "") -> PaperClaim:
     return PaperClaim(figure, sentence, parts, note=note)
+
+
+def _alike(figure: int, how: str, policy: str, what: str, *metrics: str) -> list[PaperClaim]:
+    """Return claims that a policy and the paper's have alike figures."""
+    return [
+        _claim(
+            figure,
+            f"{metric.capitalize().replace('_', ' ')} of {how}",
+            Part(metric, _over_base(policy), ABOUT_EQUAL, what, everywhere),
+        )
+        for metric in metrics
+    ]
 
 
 CLAIMS: Sequence[PaperClaim] = (
@@ -185,21 +206,7 @@ CLAIMS: Sequence[PaperClaim] = (
         "EDF for endangered jobs (CS2) wastes less than round robin (CS1), often by more than 10 % with more than 3 projects",
         Part("waste", _over_base(CS1, 4), AgreeingValues(low=0.1), _FOURFOLD),
     ),
-    _claim(
-        1,
-        "Idleness of CS1 and CS2 is about equal",
-        Part("idleness", _over_base(CS1), ABOUT_EQUAL, _CS, everywhere),
-    ),
-    _claim(
-        1,
-        "Share violation of CS1 and CS2 is about equal",
-        Part("share_violation", _over_base(CS1), ABOUT_EQUAL, _CS, everywhere),
-    ),
-    _claim(
-        1,
-        "Monotony of CS1 and CS2 is about equal",
-        Part("monotony", _over_base(CS1), ABOUT_EQUAL, _CS, everywhere),
-    ),
+    *_alike(1, "CS1 and CS2 is about equal", CS1, _CS, "idleness", "share_violation", "monotony"),
     _claim(
         1,
         "Share violation is usually below 0.10",
@@ -226,12 +233,8 @@ CLAIMS: Sequence[PaperClaim] = (
         1,
         "Waste, idleness and share violation stay about constant from 1 to 20 projects: the scheduler scales",
         *(
-            Part(metric, _mix_drift, ABOUT_EQUAL, f"{name}, more projects less fewer")
-            for metric, name in (
-                ("waste", "waste"),
-                ("idleness", "idleness"),
-                ("share_violation", "share violation"),
-            )
+            Part(metric, _mix_drift, ABOUT_EQUAL, f"{metric.replace('_', ' ')}, more projects less fewer")
+            for metric in ("waste", "idleness", "share_violation")
         ),
     ),
     _claim(2, "At slack 1 all is wasted", Part("waste", _slack(1.0), AgreeingValues(low=0.99), "slack 1")),
@@ -316,32 +319,18 @@ CLAIMS: Sequence[PaperClaim] = (
         Part("share_violation", _over_base(WF1), AgreeingValues(low=0.4), _WF),
         note="Read as points",
     ),
-    _claim(
-        4,
-        "Idleness of WF1 and WF2 is nearly identical",
-        Part("idleness", _over_base(WF1), ABOUT_EQUAL, _WF, everywhere),
-    ),
-    _claim(
-        4,
-        "Monotony of WF1 and WF2 is nearly identical",
-        Part("monotony", _over_base(WF1), ABOUT_EQUAL, _WF, everywhere),
-    ),
+    *_alike(4, "WF1 and WF2 is nearly identical", WF1, _WF, "idleness", "monotony"),
     _claim(
         5,
         "The server's deadline check (WS2) often saves 20 % of waste and more",
-        Part(
-            "waste", _variance(WS1, BASE, 100.0, 1000.0), AgreeingValues(low=0.2), _LARGE + ", WS1 less WS2"
-        ),
+        Part("waste", _variance(WS1, BASE, *_LARGE), AgreeingValues(low=0.2), f"{_OF_LARGE}, WS1 less WS2"),
         note="The check of 2007 knew the true size of the job that it was about to send",
     ),
     _claim(
         5,
         "It costs idleness, often 20 % and more",
         Part(
-            "idleness",
-            _variance(BASE, WS1, 100.0, 1000.0),
-            AgreeingValues(low=0.2),
-            _LARGE + ", WS2 less WS1",
+            "idleness", _variance(BASE, WS1, *_LARGE), AgreeingValues(low=0.2), f"{_OF_LARGE}, WS2 less WS1"
         ),
     ),
     _claim(
@@ -372,27 +361,17 @@ CLAIMS: Sequence[PaperClaim] = (
     _claim(
         6,
         "With exact estimates the correction factor (JC2) makes no difference",
-        Part(
-            "waste",
-            _less(_error(JC1, 1.0), _error(BASE, 1.0)),
-            AgreeingValues(-0.01, 0.01),
-            "error 1, JC1 less JC2",
-        ),
+        Part("waste", _uncorrected(1.0), AgreeingValues(-0.01, 0.01), "error 1, JC1 less JC2"),
     ),
     _claim(
         6,
         "With it waste is remarkably constant",
-        Part("waste", _less(_error(BASE, 5.0), _error(BASE, 1.0)), ABOUT_EQUAL, "error 5 less error 1"),
+        Part("waste", _error_rise(BASE, 5.0), ABOUT_EQUAL, "error 5 less error 1"),
     ),
     _claim(
         6,
         "Without it (JC1) waste rises fast",
-        Part(
-            "waste",
-            _less(_error(JC1, 3.0), _error(JC1, 1.0)),
-            AgreeingValues(low=0.3),
-            "error 3 less error 1",
-        ),
+        Part("waste", _error_rise(JC1, 3.0), AgreeingValues(low=0.3), "error 3 less error 1"),
     ),
     _claim(
         6,
@@ -414,12 +393,7 @@ CLAIMS: Sequence[PaperClaim] = (
     _claim(
         6,
         "A correction factor is essential from an error of 2 on",
-        Part(
-            "waste",
-            _less(_error(JC1, 2.0), _error(BASE, 2.0)),
-            AgreeingValues(low=EQUAL),
-            "error 2, JC1 less JC2",
-        ),
+        Part("waste", _uncorrected(2.0), AgreeingValues(low=EQUAL), "error 2, JC1 less JC2"),
     ),
     PaperClaim(
         0, "After CS2_WF2_WS2_JC2 was deployed, complaints fell to about one a month", settled=_no_simulation

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import field, fields
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, TypeVar, cast, get_args
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.values import float_sum, value
@@ -122,12 +123,19 @@ HOUR = 3600.0
 #: Seconds; of longer ones, or with more periods, no run would end.
 LONGEST_TRACE = 1e12
 MAX_PERIODS = 10_000_000
+RANGE = "range"
+V = TypeVar("V", int, float)
 
 
 def require(condition: bool, where: str, key: str, value: object, allowed: str) -> None:
     """Raise :class:`ConfigError` naming place, key, value and the allowed range unless ``condition`` holds."""
     if not condition:
         raise ConfigError(f"{where}: {key} = {value!r} is not possible; allowed: {allowed}")
+
+
+def within(low: float, high: float, default: V) -> V:
+    """Return a field of a `Checked` value with this range and default."""
+    return field(default=default, metadata={RANGE: (low, high)})
 
 
 class Checked:
@@ -139,12 +147,18 @@ class Checked:
         """Raise :class:`ConfigError` naming place, key, its value and the allowed range unless ``condition`` holds."""
         require(condition, where, f"{prefix}{key}", getattr(self, key), allowed)
 
-    def require_range(self, where: str, low: float, high: float, *keys: str, prefix: str = "") -> None:
-        """Raise :class:`ConfigError` unless each of these values is a number from ``low`` to ``high``."""
+    def check_ranges(self, where: str, *, prefix: str = "") -> None:
+        """Raise :class:`ConfigError` unless each field that has a range is a number in it."""
+        for each in fields(cast("Any", self)):
+            if RANGE in each.metadata:
+                low, high = each.metadata[RANGE]
+                self.require_range(where, low, high, each.name, prefix=prefix)
+
+    def require_range(self, where: str, low: float, high: float, key: str, *, prefix: str = "") -> None:
+        """Raise :class:`ConfigError` unless this value is a number from ``low`` to ``high``."""
         allowed = " to ".join(str(end) if isinstance(end, int) else f"{end:g}" for end in (low, high))
-        for key in keys:
-            number = getattr(self, key)
-            self.require(math.isfinite(number) and low <= number <= high, where, key, allowed, prefix=prefix)
+        number = getattr(self, key)
+        self.require(math.isfinite(number) and low <= number <= high, where, key, allowed, prefix=prefix)
 
 
 PeriodKind = Literal["exponential", "gamma", "weibull", "lognormal"]
@@ -161,32 +175,30 @@ class OnOff(Checked):
     """
 
     fraction: float = 1.0
-    mean_on: float = 3600.0
+    mean_on: float = within(1.0, 1e10, 3600.0)
     kind: PeriodKind = "exponential"
-    shape: float = 1.0  #: gamma and Weibull: shape; lognormal: sigma of the logarithm
+    shape: float = within(0.05, 100.0, 1.0)  #: gamma and Weibull: shape; lognormal: sigma of the logarithm
     trace: tuple[tuple[float, float], ...] = ()
-    trace_length: float = 0.0  #: seconds after which the trace repeats; 0 = its last end
-    day_start: float = 0.0
-    day_end: float = 0.0  #: 0 = day and night
+    #: seconds after which the trace repeats; 0 = its last end
+    trace_length: float = within(0.0, LONGEST_TRACE, 0.0)
+    day_start: float = within(0.0, DAY, 0.0)
+    day_end: float = within(0.0, DAY, 0.0)  #: 0 = day and night
     weekdays_only: bool = False  #: of the hours given, those of two days in seven are off
 
     def check(self, where: str) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
         self.require(0.0 < self.fraction <= 1.0, where, "fraction", "above 0, up to 1")
-        self.require_range(where, 1.0, 1e10, "mean_on")
+        self.check_ranges(where)
         self.require(self.kind in PERIOD_KINDS, where, "kind", ", ".join(PERIOD_KINDS))
-        self.require_range(where, 0.05, 100.0, "shape")
         last = 0.0
         for start, end in self.trace:
             require(
                 last <= start < end, where, "trace", (start, end), "periods in order, each with start < end"
             )
             last = end
-        self.require_range(where, 0.0, LONGEST_TRACE, "trace_length")
         fits = self.trace_length == 0.0 or 0.0 < last <= self.trace_length
         text = f"only with a trace, and not less than its end ({last:g}), or 0"
         self.require(fits, where, "trace_length", text)
-        self.require_range(where, 0.0, DAY, "day_start", "day_end")
         fits = self.day_end == 0.0 or abs(self.day_end - self.day_start) >= 60.0
         text = f"at least a minute from day_start ({self.day_start:g}), or 0 for day and night"
         self.require(fits, where, "day_end", text)
@@ -249,26 +261,24 @@ class JobSizes(Checked):
     ``shape``; two humps, log-normal each with the relative deviation ``stdev / mean``; or given values.
     """
 
-    mean: float = 1.3e13
-    stdev: float = 0.0
+    mean: float = within(1.0, 1e24, 1.3e13)
+    stdev: float = within(0.0, 1e27, 0.0)
     kind: SizeKind = "normal"
-    shape: float = 1.5  #: Pareto: P(size > x) falls as x ** -shape; the smaller, the heavier the tail
+    #: Pareto: P(size > x) falls as x ** -shape; the smaller, the heavier the tail
+    shape: float = within(1.01, 100.0, 1.5)
     second_mean: float = 0.0  #: two humps: mean of the second one
-    second_part: float = 0.5  #: ... and the part of the jobs in it
+    second_part: float = within(0.0, 1.0, 0.5)  #: ... and the part of the jobs in it
     values: tuple[float, ...] = ()  #: empirical: drawn with equal probability
 
     def check(self, where: str) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
-        self.require_range(where, 1.0, 1e24, "mean", prefix="flops_")
-        self.require_range(where, 0.0, 1e27, "stdev", prefix="flops_")
+        self.check_ranges(where, prefix="flops_")
         self.require(self.kind in SIZE_KINDS, where, "kind", ", ".join(SIZE_KINDS), prefix="flops_")
-        self.require_range(where, 1.01, 100.0, "shape", prefix="flops_")
         if self.kind == "two_humped":
             self.require_range(where, 1.0, 1e24, "second_mean", prefix="flops_")
         else:
             text = "only with flops_kind = 'two_humped'"
             self.require(self.second_mean == 0.0, where, "second_mean", text, prefix="flops_")
-        self.require_range(where, 0.0, 1.0, "second_part", prefix="flops_")
         fits = self.kind != "empirical" or bool(self.values)
         self.require(fits, where, "values", "at least one value", prefix="flops_")
         for size in self.values:

@@ -19,6 +19,7 @@ from cobblestone.simulator.world.distributions import (
     OnOff,
     ProgressCurve,
     require,
+    within,
 )
 
 __all__ = [
@@ -32,38 +33,29 @@ class AppModel(Checked):
     """One kind of job of a project."""
 
     name: str = "app"
-    latency_bound: float = 9 * DAY
-    flops_estimate: float = 1.3e13
+    latency_bound: float = within(1.0, 1e10, 9 * DAY)
+    flops_estimate: float = within(1.0, 1e24, 1.3e13)
     sizes: JobSizes = field(default_factory=JobSizes)
-    weight: float = 1.0
-    cpus: float = 1.0  #: CPUs used by a job, may be a fraction
+    weight: float = within(0.0, 1e9, 1.0)
+    cpus: float = within(0.0, 1024, 1.0)  #: CPUs used by a job, may be a fraction
     gpu: str = ""  #: GPU type used, empty = none
-    gpus: float = 0.0  #: instances used, may be a fraction
-    efficiency: float = 1.0  #: part of the devices' peak speed that a job achieves
-    checkpoint_period: float = 0.0  #: seconds between checkpoints; 0 = all the time
+    gpus: float = within(0.0, 64, 0.0)  #: instances used, may be a fraction
+    efficiency: float = within(0.001, 1.0, 1.0)  #: part of the devices' peak speed that a job achieves
+    checkpoint_period: float = within(0.0, 1e9, 0.0)  #: seconds between checkpoints; 0 = all the time
     progress: ProgressCurve = field(default_factory=ProgressCurve)  #: what it says of how far it is
-    input_bytes: float = 0.0
-    output_bytes: float = 0.0
-    error_rate: float = 0.0  #: part of the jobs that fail, at a uniformly distributed point
-    early_exit_rate: float = (
-        0.0  #: part of the jobs that succeed at a uniformly distributed point of their size
-    )
-    max_concurrent: int = 0  #: 0 = no limit
-    working_set: float = 0.0  #: bytes of memory of a running job
+    input_bytes: float = within(0.0, 1e15, 0.0)
+    output_bytes: float = within(0.0, 1e15, 0.0)
+    error_rate: float = within(0.0, 1.0, 0.0)  #: part of the jobs that fail, at a uniformly distributed point
+    #: part of the jobs that succeed at a uniformly distributed point of their size
+    early_exit_rate: float = within(0.0, 1.0, 0.0)
+    max_concurrent: int = within(0, 10_000, 0)  #: 0 = no limit
+    working_set: float = within(0.0, 1e15, 0.0)  #: bytes of memory of a running job
 
     def check(self, where: str) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
-        self.require_range(where, 1.0, 1e10, "latency_bound")
-        self.require_range(where, 1.0, 1e24, "flops_estimate")
-        self.require_range(where, 0.0, 1e9, "weight", "checkpoint_period")
-        self.require_range(where, 0.0, 1024, "cpus")
-        self.require_range(where, 0.0, 64, "gpus")
-        self.require_range(where, 0.001, 1.0, "efficiency")
+        self.check_ranges(where)
         self.require(bool(self.gpu) == (self.gpus > 0), where, "gpus", "above 0 exactly if gpu names a type")
         self.require(self.cpus > 0 or self.gpus > 0, where, "cpus", "above 0 unless a GPU is used")
-        self.require_range(where, 0.0, 1e15, "input_bytes", "output_bytes", "working_set")
-        self.require_range(where, 0.0, 1.0, "error_rate", "early_exit_rate")
-        self.require_range(where, 0, 10_000, "max_concurrent")
         self.sizes.check(where)
         self.progress.check(f"{where}, progress")
 
@@ -76,46 +68,36 @@ class ServerModel(Checked):
     """
 
     workunits: int = 0  #: how many there are in all; 0 = without end
-    workunits_per_day: float = 0.0  #: how many come a day; 0 = all are there from the beginning
-    min_quorum: int = 1
-    target_results: int = 1  #: results made at first
-    max_error_results: int = 3
-    max_total_results: int = 10
-    max_success_results: int = 6
-    wrong_rate: float = 0.0  #: part of the results that are reported as success and are wrong
-    daily_quota: int = 500  #: results per CPU and day
-    first_jobs: int = (
-        1  #: per CPU, on a host that nothing right came from yet; 0 = as many as the quota allows
-    )
-    max_jobs_per_rpc: int = 50  #: per CPU
+    #: how many come a day; 0 = all are there from the beginning
+    workunits_per_day: float = within(0.0, 1e9, 0.0)
+    min_quorum: int = within(1, 100, 1)
+    target_results: int = within(1, 100, 1)  #: results made at first
+    max_error_results: int = within(0, 100, 3)
+    max_total_results: int = within(1, 100, 10)
+    max_success_results: int = within(1, 100, 6)
+    #: part of the results that are reported as success and are wrong
+    wrong_rate: float = within(0.0, 1.0, 0.0)
+    daily_quota: int = within(1, 10**6, 500)  #: results per CPU and day
+    #: per CPU, on a host that nothing right came from yet; 0 = as many as the quota allows
+    first_jobs: int = within(0, 10**6, 1)
+    max_jobs_per_rpc: int = within(0, 10**4, 50)  #: per CPU
     check_deadline: bool = True  #: send only what the host's queue leaves time for (today's clients)
-    feeder_slots: int = 100  #: unsent results that a request may choose from
-    service_seconds: float = 0.0  #: what one contact keeps a process of the scheduler busy; 0 = none
-    processes: int = 1  #: of the scheduler
-    longest_wait: float = 60.0  #: seconds in the queue after which a contact gets no work
-    daemon_seconds: float = 0.0  #: from a report to transitioner, validator and assimilator
+    feeder_slots: int = within(1, 10**5, 100)  #: unsent results that a request may choose from
+    #: what one contact keeps a process of the scheduler busy; 0 = none
+    service_seconds: float = within(0.0, 3600.0, 0.0)
+    processes: int = within(1, 1000, 1)  #: of the scheduler
+    longest_wait: float = within(0.0, DAY, 60.0)  #: seconds in the queue after which a contact gets no work
+    #: from a report to transitioner, validator and assimilator
+    daemon_seconds: float = within(0.0, 30 * DAY, 0.0)
 
     def check(self, where: str) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
         where = f"{where}, server"
         self.require(0 <= self.workunits <= 10**9, where, "workunits", "0 to 1e9")
-        self.require_range(where, 0.0, 1e9, "workunits_per_day")
-        self.require_range(
-            where, 1, 100, "min_quorum", "target_results", "max_total_results", "max_success_results"
-        )
-        self.require_range(where, 0, 100, "max_error_results")
+        self.check_ranges(where)
         limits = self.max_total_results, self.max_success_results
         text = f"up to max_total_results and max_success_results {limits}"
         self.require(self.min_quorum <= min(limits), where, "min_quorum", text)
-        self.require_range(where, 0.0, 1.0, "wrong_rate")
-        self.require_range(where, 1, 10**6, "daily_quota")
-        self.require_range(where, 0, 10**6, "first_jobs")
-        self.require_range(where, 0, 10**4, "max_jobs_per_rpc")
-        self.require_range(where, 1, 10**5, "feeder_slots")
-        self.require_range(where, 0.0, 3600.0, "service_seconds")
-        self.require_range(where, 1, 1000, "processes")
-        self.require_range(where, 0.0, DAY, "longest_wait")
-        self.require_range(where, 0.0, 30 * DAY, "daemon_seconds")
 
 
 @value(kw_only=True)
@@ -123,24 +105,21 @@ class ProjectModel(Checked):
     """A project as the host sees it."""
 
     name: str
-    share: float = 100.0
+    share: float = within(0.0, 1e9, 100.0)
     apps: tuple[AppModel, ...] = (AppModel(),)
     downtime: OnOff = field(default_factory=OnOff)  #: on = the project's server answers
-    max_infeasible: int = 0  #: refused candidates after which the server stops looking
-    max_concurrent: int = 0
+    max_infeasible: int = within(0, 1000, 0)  #: refused candidates after which the server stops looking
+    max_concurrent: int = within(0, 10_000, 0)
     excluded_gpu: str = ""  #: GPU type of which it may not use ``excluded_gpus`` instances
-    excluded_gpus: int = 0
+    excluded_gpus: int = within(0, 64, 0)
     server: ServerModel = field(default_factory=ServerModel)
 
     def check(self) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
         where = f"project {self.name!r}"
         self.require(0 < len(self.name) <= 200, where, "name", "1 to 200 characters")
-        self.require_range(where, 0.0, 1e9, "share")
+        self.check_ranges(where)
         require(0 < len(self.apps) <= 100, where, "apps", len(self.apps), "1 to 100 apps")
-        self.require_range(where, 0, 1000, "max_infeasible")
-        self.require_range(where, 0, 10_000, "max_concurrent")
-        self.require_range(where, 0, 64, "excluded_gpus")
         fits = bool(self.excluded_gpu) == bool(self.excluded_gpus)
         self.require(fits, where, "excluded_gpu", "a GPU type exactly if excluded_gpus is above 0")
         self.downtime.check(f"{where}, downtime")
@@ -156,14 +135,13 @@ class Gpus(Checked):
     """GPUs of one type."""
 
     type: str
-    count: int = 1
-    flops: float = 1e12  #: peak of one instance
+    count: int = within(1, 64, 1)
+    flops: float = within(1.0, 1e18, 1e12)  #: peak of one instance
 
     def check(self) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
         self.require(bool(self.type), "host, gpu", "type", "a name such as NVIDIA")
-        self.require_range(f"host, gpu {self.type}", 1, 64, "count")
-        self.require_range(f"host, gpu {self.type}", 1.0, 1e18, "flops")
+        self.check_ranges(f"host, gpu {self.type}")
 
 
 Belief = Literal["efficiency", "statistics", "true"]
@@ -173,27 +151,24 @@ Belief = Literal["efficiency", "statistics", "true"]
 class HostModel(Checked):
     """A computer."""
 
-    ncpus: int = 2
-    flops: float = 1e9  #: of one CPU
+    ncpus: int = within(1, 1024, 2)
+    flops: float = within(1.0, 1e18, 1e9)  #: of one CPU
     gpus: tuple[Gpus, ...] = ()
     availability: OnOff = field(default_factory=lambda: OnOff(fraction=0.8, mean_on=1000.0))
     believed_availability: Belief | float = "statistics"
     """What the client takes its availability to be: the CPU efficiency of 2007, today's statistics, the
     truth, or a number.
     """
-    connection_interval: float = 0.0
-    download_rate: float = 0.0  #: bytes per second; 0 = at once
-    upload_rate: float = 0.0
-    ram_bytes: float = 0.0  #: memory that jobs may use (today's family looks at it); 0 = without limit
+    connection_interval: float = within(0.0, 1e8, 0.0)
+    download_rate: float = within(0.0, 1e12, 0.0)  #: bytes per second; 0 = at once
+    #: memory that jobs may use (today's family looks at it); 0 = without limit
+    upload_rate: float = within(0.0, 1e12, 0.0)
+    ram_bytes: float = within(0.0, 1e18, 0.0)
     leave_in_memory: bool = True  #: preempted tasks keep what they did since their checkpoint
 
     def check(self) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
-        self.require_range("host", 1, 1024, "ncpus")
-        self.require_range("host", 1.0, 1e18, "flops")
-        self.require_range("host", 0.0, 1e8, "connection_interval")
-        self.require_range("host", 0.0, 1e18, "ram_bytes")
-        self.require_range("host", 0.0, 1e12, "download_rate", "upload_rate")
+        self.check_ranges("host")
         self.availability.check("host, availability")
         if isinstance(self.believed_availability, str):
             fits = self.believed_availability in ("efficiency", "statistics", "true")
@@ -210,20 +185,16 @@ class HostModel(Checked):
 class Preferences(Checked):
     """The volunteer's preferences."""
 
-    slice_seconds: float = 3600.0
-    buffer_min: float = 0.1 * DAY
-    buffer_additional: float = 0.25 * DAY
-    rec_half_life: float = 10 * DAY
-    waste_aversion: float = (
-        WASTE_AVERSION  #: CS3: 0 keeps shares whatever comes of them; the larger, the less is wasted
-    )
+    slice_seconds: float = within(60.0, 1e7, 3600.0)
+    buffer_min: float = within(0.0, 1e8, 0.1 * DAY)
+    buffer_additional: float = within(0.0, 1e8, 0.25 * DAY)
+    rec_half_life: float = within(60.0, 1e9, 10 * DAY)
+    #: CS3: 0 keeps shares whatever comes of them; the larger, the less is wasted
+    waste_aversion: float = within(0.0, 20.0, WASTE_AVERSION)
 
     def check(self) -> None:
         """Raise :class:`ConfigError` if a value is impossible."""
-        self.require_range("preferences", 60.0, 1e7, "slice_seconds")
-        self.require_range("preferences", 0.0, 1e8, "buffer_min", "buffer_additional")
-        self.require_range("preferences", 60.0, 1e9, "rec_half_life")
-        self.require_range("preferences", 0.0, 20.0, "waste_aversion")
+        self.check_ranges("preferences")
 
 
 @value(kw_only=True)
@@ -256,7 +227,7 @@ class Scenario(Checked):
     """Everything that a run depends on, except policy and seed."""
 
     name: str = "scenario"
-    duration: float = 100 * DAY
+    duration: float = within(60.0, 1e10, 100 * DAY)
     host: HostModel = field(default_factory=HostModel)
     preferences: Preferences = field(default_factory=Preferences)
     projects: tuple[ProjectModel, ...] = (ProjectModel(name="P1"),)
@@ -268,7 +239,7 @@ class Scenario(Checked):
 
     def check(self) -> Scenario:
         """Return self.  Raises :class:`ConfigError` naming what is impossible."""
-        self.require_range("scenario", 60.0, 1e10, "duration")
+        self.check_ranges("scenario")
         require(
             0 < len(self.projects) <= 1000, "scenario", "projects", len(self.projects), "1 to 1000 projects"
         )

@@ -45,9 +45,8 @@ class View:
     badges: Sequence[AwardedBadge]
     parent: Entity | None
     whole: Entity | None  #: what it belongs to over all projects
-    neighbours: Sequence[
-        tuple[Entity, float | None]
-    ]  #: with the days until this entity passes them, or they it
+    #: with the days until this entity passes them, or they it
+    neighbours: Sequence[tuple[Entity, float | None]]
     histories: Mapping[str, Sequence[DayFigures]]  #: by title of a project
     milestone: tuple[int, float | None]
     flops: float | None

@@ -348,9 +348,8 @@ def creation_before_merges(db: Database) -> dict[int, float]:
     for host_id, facts in db.query(
         f"SELECT host_id, facts FROM credit_entry WHERE kind = '{MERGE}' ORDER BY id DESC"
     ):
-        with contextlib.suppress(
-            msgspec.MsgspecError, KeyError, TypeError, ValueError
-        ):  # damaged: `ledger` says so
+        # damaged: `ledger` says so
+        with contextlib.suppress(msgspec.MsgspecError, KeyError, TypeError, ValueError):
             found[host_id] = float(msgspec.json.decode(facts)["created"])
     return found
 

@@ -335,9 +335,8 @@ class WriterThread:
 
     def _explain(self, error: BaseException, batch: list[_Job], *, last: bool) -> bool:
         """Tell the callers why their writes were undone; return False if they must be retried."""
-        if not isinstance(
-            error, Exception
-        ):  # sys.exit or the like, which would end the caller that waits for the answer
+        # sys.exit or the like, which would end the caller that waits for the answer
+        if not isinstance(error, Exception):
             error = StoreError(f"The write was stopped by {type(error).__name__}. Nothing was changed.")
         fault = self._fault(error)
         if fault is DatabaseFault.TRANSACTION:

@@ -165,9 +165,8 @@ def _make_private(path: Path) -> None:
 
     SQLite gives its log the same permissions.
     """
-    with contextlib.suppress(
-        OSError
-    ):  # another's file, or a file system without permissions: `doctor` says so
+    # another's file, or a file system without permissions: `doctor` says so
+    with contextlib.suppress(OSError):
         path.touch(mode=0o600)
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)

@@ -335,12 +335,8 @@ def durability_of_server(db: Database) -> Iterator[Finding]:
     for name, wanted in (("fsync", "on"), ("full_page_writes", "on"), ("synchronous_commit", "on")):
         value = str(db.value(f"SELECT current_setting('{name}')"))
         if value != wanted and not (name == "synchronous_commit" and value.startswith(("remote", "local"))):
-            yield Finding(
-                "not_durable",
-                "database",
-                None,
-                f"{name} is {value}: a power loss could lose acknowledged writes",
-            )
+            text = f"{name} is {value}: a power loss could lose acknowledged writes"
+            yield Finding("not_durable", "database", None, text)
 
 
 def durability(db: Database) -> Iterator[Finding]:
@@ -353,9 +349,5 @@ def durability(db: Database) -> Iterator[Finding]:
         yield Finding("not_durable", "database", None, f"its journal mode is {journal}, not wal")
     synchronous = db.value("PRAGMA synchronous")
     if synchronous < 2:
-        yield Finding(
-            "not_durable",
-            "database",
-            None,
-            f"synchronous is {synchronous}: a power loss could lose acknowledged writes",
-        )
+        text = f"synchronous is {synchronous}: a power loss could lose acknowledged writes"
+        yield Finding("not_durable", "database", None, text)

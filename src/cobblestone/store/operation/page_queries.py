@@ -327,9 +327,8 @@ def project_counts(db: Database, *, now: float) -> ProjectStateCounts:
         users_active=db.number(
             "SELECT count(DISTINCT user_id) FROM host WHERE merged_into IS NULL AND rpc_time > ?", (day_ago,)
         ),
-        users_credited=count(
-            "user_account", f"{SHOWN[Owner.USER]} AND expavg_credit > 0"
-        ),  # decay never reaches 0
+        # decay never reaches 0
+        users_credited=count("user_account", f"{SHOWN[Owner.USER]} AND expavg_credit > 0"),
         users_new=_count_since(db, "user_account", day_ago),
         hosts=count("host"),
         hosts_recent=count("host", f"{SHOWN[Owner.HOST]} AND expavg_credit >= ?", RECENT_CREDIT),

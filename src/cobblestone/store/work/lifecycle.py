@@ -428,7 +428,7 @@ def count_assimilated(
         places |= _count_in_batch(tx, batch_id, members, now=now)
     _count_by_app(tx, views, now=now)
     if views:
-        tx.wake("results")
+        tx.wake("results", "webhooks")
     return places
 
 

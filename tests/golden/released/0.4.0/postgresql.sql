@@ -698,6 +698,15 @@ CREATE SEQUENCE public.user_account_id_seq
     NO MAXVALUE
     CACHE 1;
 ALTER SEQUENCE public.user_account_id_seq OWNED BY public.user_account.id;
+CREATE TABLE public.webhook (
+    batch_id bigint NOT NULL,
+    url text NOT NULL,
+    secret text NOT NULL,
+    told_seq bigint DEFAULT 0 NOT NULL,
+    attempts bigint DEFAULT 0 NOT NULL,
+    error text DEFAULT ''::text NOT NULL,
+    next_time double precision
+);
 CREATE TABLE public.workunit (
     id bigint NOT NULL,
     name text DEFAULT ''::text NOT NULL,
@@ -773,11 +782,11 @@ ALTER TABLE ONLY public.team_message ALTER COLUMN id SET DEFAULT nextval('public
 ALTER TABLE ONLY public.user_account ALTER COLUMN id SET DEFAULT nextval('public.user_account_id_seq'::regclass);
 ALTER TABLE ONLY public.workunit ALTER COLUMN id SET DEFAULT nextval('public.workunit_id_seq'::regclass);
 INSERT INTO public.alembic_version VALUES
-	('0015');
+	('0016');
 INSERT INTO public.api_reply VALUES
 	('key', 'digest', '{}', 1802518200);
 INSERT INTO public.api_token VALUES
-	(1, 'manager', 'c4cc5a83bd5320e97c00fb27c98177c6345c56bfc6f8bcac5f73b1d70ee7fbd5', NULL, 'accounting', 1, 1801913400, NULL, NULL, NULL, NULL, NULL),
+	(1, 'manager', 'f8559a0d959e574ba24eb6866951e10fb20ea8a57a9cf18511ba5121bd15e623', NULL, 'accounting', 1, 1801913400, NULL, NULL, NULL, NULL, NULL),
 	(2, 'user 1', 'user 1', 1, 'read submit', 2, 1801913400, NULL, NULL, NULL, '["search"]', 10);
 INSERT INTO public.app VALUES
 	(1, 'search', '', 0, 0, '{"kind":"bitwise","options":{}}', '', 'creditnew-deployed', 0, 0, 1, 0, '', 1, 1, 0, 0, 0, 0, '{"rsc_fpops_est":1000000000000.0,"rsc_fpops_bound":100000000000000.0,"rsc_memory_bound":500000000.0,"rsc_disk_bound":1000000000.0,"rsc_bandwidth_bound":0.0,"delay_bound":432000.0}', '{"min_quorum":2,"target_nresults":2,"max_error_results":2,"max_total_results":10,"max_success_results":6}', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', '{"min_version":0,"non_cpu_intensive":false,"homogeneous_redundancy":0,"homogeneous_app_version":false,"adaptive":false,"max_jobs_on_host":0,"max_jobs_in_progress":0,"max_gpu_jobs_in_progress":0,"max_jobs_per_rpc":0,"max_jobs_per_day_init":0,"locality":false,"size_classes":[]}', '{"command":[],"stdout":"","command_line":"","inputs":[]}', 1800000000, 0),
@@ -792,10 +801,10 @@ INSERT INTO public.app_credit VALUES
 	('host', 1, 2, 2, 1.8019943019943023, 0.1780682336488133, 1800007200),
 	('user', 1, 3, 2, 3.375771604938272, 0.16606445597800962, 1801047600),
 	('host', 1, 3, 2, 3.375771604938272, 0.16606445597800962, 1801047600),
-	('user', 3, 1, 2, 2.317295609785043, 0.22922496757247166, 1801049400),
-	('host', 3, 1, 2, 2.317295609785043, 0.22922496757247166, 1801049400),
-	('user', 3, 2, 2, 2.3130871065830347, 0.22892620726928187, 1801049400),
-	('host', 3, 2, 2, 2.3130871065830347, 0.22892620726928187, 1801049400),
+	('user', 3, 1, 3, 4.629865270553752, 0.45821798760251453, 1801049400),
+	('host', 3, 1, 3, 4.629865270553752, 0.45821798760251453, 1801049400),
+	('user', 3, 2, 3, 4.615894642311613, 0.45695257166391895, 1801049400),
+	('host', 3, 2, 3, 4.615894642311613, 0.45695257166391895, 1801049400),
 	('user', 4, 1, 1, 2.314814814814815, 0.22921533748675438, 1801049400),
 	('host', 4, 1, 1, 2.314814814814815, 0.22921533748675438, 1801049400);
 INSERT INTO public.app_day VALUES
@@ -803,11 +812,11 @@ INSERT INTO public.app_day VALUES
 	(2, 20833, 0, 1, 0, 0, 0, 0, 0),
 	(2, 20839, 0, 2, 0, 0, 0, 0, 0),
 	(1, 20845, 1, 0, 0, 0, 2, 4.62962962962963, 2),
-	(3, 20845, 2, 0, 0, 0, 4, 4.630382716368079, 2),
+	(3, 20845, 3, 0, 0, 0, 6, 9.24575991286537, 2),
 	(4, 20845, 1, 0, 0, 0, 1, 2.314814814814815, 1),
 	(1, 20856, 0, 0, 0, 0, 0, 0, 0),
 	(2, 20856, 0, 0, 1, 0, 0, 0, 0),
-	(3, 20856, 0, 0, 1, 0, 0, 0, 0),
+	(3, 20856, 0, 0, 0, 0, 0, 0, 0),
 	(4, 20856, 1, 0, 1, 0, 0, 0, 0);
 INSERT INTO public.app_host_day VALUES
 	(1, 1, 20845),
@@ -817,12 +826,12 @@ INSERT INTO public.app_host_day VALUES
 	(3, 2, 20845),
 	(4, 1, 20845);
 INSERT INTO public.app_version VALUES
-	(1, 1, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"942b25c74db7db00a7659a21fb8ee4be114de411415b2ada8bb0c69c48a9d300\nbf364fb7fad4fd805f4f7d609a535ca766d2c7a87489a344d0a7e927d4915989\nbce78f46bfecc19bc280987aaa88704fea8ef21e5af40c0e53c47c9bcfa09d2e\n2f2c41798abe923393973ac3e8708e6277ce25dc4f0475fd83cbcbc7a0e7d81b\n.\n","gzipped_nbytes":null}]', 0, 0, 1800000000, 1, '{}', 6, 0.40333333333333343, 0.006722222222222226, 0.04033333333333335, 0, 5.275403608736943, 0.05324796818353283, 1801999800),
-	(2, 2, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"fragile_21f2c793b2dd479f6021e21d2bb202be.sh","open_name":"fragile.sh","nbytes":20,"md5":"d94ddbbb297e9aad4eb3f74d0368bae9","executable":false,"main_program":true,"copy_file":false,"signature":"9b36a3d71d67d4fa8b88679bdf25977b3f1d9a806ff0c355cc0123185b41c43e\n28768822e0cda779084c8341f1c264d6cc052c157dbed90dd3f068d99db6d799\n623b69ccc5fb21e8dc13e49964de9eb8ec8890c9d4bbe6ec421e4b1c603de01e\ndb5c757497da0ac5315b81962516eed0419b3c9db93eb7f502e9688ecad304a6\n.\n","gzipped_nbytes":null}]', 0, 0, 1800010800, 1, '{}', 0, 0, 0, 0, 0, 0, 0, 1800010800),
-	(3, 1, 'any', 101, '', 0, 0, '7.20.5', '', '[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"942b25c74db7db00a7659a21fb8ee4be114de411415b2ada8bb0c69c48a9d300\nbf364fb7fad4fd805f4f7d609a535ca766d2c7a87489a344d0a7e927d4915989\nbce78f46bfecc19bc280987aaa88704fea8ef21e5af40c0e53c47c9bcfa09d2e\n2f2c41798abe923393973ac3e8708e6277ce25dc4f0475fd83cbcbc7a0e7d81b\n.\n","gzipped_nbytes":null}]', 0, 0, 1800529200, 1, '{}', 0, 0, 0, 0, 0, 4.62962962962963, 0.13499683530953124, 1801999800),
-	(4, 3, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"survey_d23bddda43e2ad10a8081b30db701dac.sh","open_name":"survey.sh","nbytes":19,"md5":"fb061c4309eaa50c99a55f65f6659d26","executable":false,"main_program":true,"copy_file":false,"signature":"03d43e7e668e066716a5eca6fb6baca7ef0590e3fa8e73ee1191b8dc5094e1f9\n8cbdbfd993c6f927c3bf110dec3b00675e2d41159adbb5a75d61e206c931d249\n0e9578e30303719eef1234ce5a3b40118997a0b144b4e19a7f53842887b9f46b\n3dbce7f948e19f8e87eaabaad323d3c8feca057ef34dc18b4c890d99d09e315e\n.\n","gzipped_nbytes":null}]', 0, 0, 1801047600, 1, '{}', 4, 0.38500000000000006, 0.0030249999999999995, 0.012099999999999998, 0, 4.630382716368079, 0.15419615975913362, 1801999800),
-	(5, 4, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","open_name":"keeper.sh","nbytes":19,"md5":"509930986cefdfa6af9c974479f067e3","executable":false,"main_program":true,"copy_file":false,"signature":"1e53a8939abc4ed0df100d7c85a1f66d4d60ca58ad42a5455622e97e99b8d2d2\n83094c32198a96f754700f53cd5146a8af525245ec02346c8d3823eda0ce4fa2\na128c0897b192272bb9aefe8505caa581c68cc401932869f64736fa385b2caa3\n55d92e94241464911dbae3e79918ca49b9f17a420a6c060cdcd4cfca1832b2e9\n.\n","gzipped_nbytes":null}]', 0, 0, 1801049400, 1, '{}', 0, 0, 0, 0, 0, 4.62962962962963, 0.3063405792061827, 1801999800),
-	(6, 5, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"open_63b23a5920ed4fb2485119e1484c6213.sh","open_name":"open.sh","nbytes":17,"md5":"3c36cfadc83976efdc7469530e4a6937","executable":false,"main_program":true,"copy_file":false,"signature":"459f921c63c76f231b8f44e2524f829f3c20834e046b614a3b1384b1cf5265d5\n03c2b580513fd95433bba0587c0e9398dc4bbc53a30ce32597d1985733fe777e\ncbd65f327d8dc55ca609d13177f4e06f2bfbdc1265bfd3ff9a9a586abeff5bcc\n5308d7a5d67d5fe35579b4ddd3b8b28366e564553081f3dbb34de272cf057b19\n.\n","gzipped_nbytes":null}]', 0, 0, 1801999800, 1, '{}', 0, 0, 0, 0, 0, 0, 0, 1801999800);
+	(1, 1, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"1eb4e6877788bf156f1f559c78560af6fb7ce8e5b76d74dc0d5214207a0d2601\n44790c8295e1d691f247960c288730fc48283c74e237e9d5ead9fc17ddcfbf31\nbd6d2e1b0ee341ba14f97eede19beeedd2141ff4c142a8fe20f8b810c5b4d968\n74d6089847c63317a2ab57e734133a96876283ef0a3930acb2b17960051b5fa3\n.\n","gzipped_nbytes":null}]', 0, 0, 1800000000, 1, '{}', 6, 0.40333333333333343, 0.006722222222222226, 0.04033333333333335, 0, 5.275403608736943, 0.05324796818353283, 1801999800),
+	(2, 2, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"fragile_21f2c793b2dd479f6021e21d2bb202be.sh","open_name":"fragile.sh","nbytes":20,"md5":"d94ddbbb297e9aad4eb3f74d0368bae9","executable":false,"main_program":true,"copy_file":false,"signature":"839da615157e39fe90be5e614b4610d226974f1babdc39e2c697261994e93b07\n829b5c7627ddeff9fd57e5e682635442b4767103fb6c987714e558242bc1ad9e\n4fc019c122cc9a0d5ef5d1b69ced71478ca6bbba6464f5046b84637d32f33755\n6861b6a6afac480618879d2d3cd14a96ce0a5f9a3e9429a543a303e67d511bc4\n.\n","gzipped_nbytes":null}]', 0, 0, 1800010800, 1, '{}', 0, 0, 0, 0, 0, 0, 0, 1800010800),
+	(3, 1, 'any', 101, '', 0, 0, '7.20.5', '', '[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"1eb4e6877788bf156f1f559c78560af6fb7ce8e5b76d74dc0d5214207a0d2601\n44790c8295e1d691f247960c288730fc48283c74e237e9d5ead9fc17ddcfbf31\nbd6d2e1b0ee341ba14f97eede19beeedd2141ff4c142a8fe20f8b810c5b4d968\n74d6089847c63317a2ab57e734133a96876283ef0a3930acb2b17960051b5fa3\n.\n","gzipped_nbytes":null}]', 0, 0, 1800529200, 1, '{}', 0, 0, 0, 0, 0, 4.62962962962963, 0.13499683530953124, 1801999800),
+	(4, 3, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"survey_d23bddda43e2ad10a8081b30db701dac.sh","open_name":"survey.sh","nbytes":19,"md5":"fb061c4309eaa50c99a55f65f6659d26","executable":false,"main_program":true,"copy_file":false,"signature":"82281315946d9a27ecaa8714d5028e2d48a2a98eccd796cfd2c729e4df7e6159\n4246775a92300c27f7fbe09ec3b4c200b7b57374ed887e1bb7983e0cf2696a63\n5b4aae370a8c28f74b2a3c879fffe3cabe2a56652a30969e70138fc2842af55a\nab89266b8f9500132d9b0a84d442bd755c698ea60ea209230ba52d814c5ee85a\n.\n","gzipped_nbytes":null}]', 0, 0, 1801047600, 1, '{}', 6, 0.38500000000000006, 0.0030249999999999995, 0.018149999999999996, 0, 9.24575991286537, 0.3079717791426081, 1801999800),
+	(5, 4, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","open_name":"keeper.sh","nbytes":19,"md5":"509930986cefdfa6af9c974479f067e3","executable":false,"main_program":true,"copy_file":false,"signature":"a52204ec18628aea482aaa81d03580d20dcf844371555ba01f4bce93f6d092bf\na6e4d84dd6cbf6c57e07ec9db5dec4e691fc4f981ae14b8b739e8b2ca14078fd\na822513ac5589c6b7df4ab5b60ce776b12995265d9ee5b1179201504c783fde6\nc3aa00b2c5662e6367a03f7c7dea5ec1ea65238ffa8c2eb179ba50d8dc7c46fd\n.\n","gzipped_nbytes":null}]', 0, 0, 1801049400, 1, '{}', 0, 0, 0, 0, 0, 4.62962962962963, 0.3063405792061827, 1801999800),
+	(6, 5, 'any', 100, '', 0, 0, '7.20.5', '', '[{"name":"open_63b23a5920ed4fb2485119e1484c6213.sh","open_name":"open.sh","nbytes":17,"md5":"3c36cfadc83976efdc7469530e4a6937","executable":false,"main_program":true,"copy_file":false,"signature":"0973d35206a589f906f725e2f3a64a386f3ca258a1aa4f4e5262286349c6c64a\n577036dd62654b9f6e41dd7cdb3e2b3c2f9f3ba04bc668ab4d5e755d842be636\n11defe2d2ddd322a647fa5e71e78027bfac961e5a804cb0ab970e7b752a0b914\nacfda393c528ec53581cb7204a8d2a41b61dda5233ee07ca1485056d5eebc50b\n.\n","gzipped_nbytes":null}]', 0, 0, 1801999800, 1, '{}', 0, 0, 0, 0, 0, 0, 0, 1801999800);
 INSERT INTO public.audit_entry VALUES
 	(1, 1800529200, 'operator', 'test', 'cancel batch', 'batch 4', '{"state":"IN_PROGRESS"}', '{"state":"ABORTED"}'),
 	(2, 1801913400, 'operator', 'test', 'changed', 'app search', 'null', 'null');
@@ -849,17 +858,17 @@ INSERT INTO public.batch VALUES
 	(3, 'batch', 2, NULL, NULL, 1, 1800010800, NULL, 1, 0, 0, 0, 1, 10000, 0, 0),
 	(4, 'batch', 2, NULL, NULL, 3, 1800529200, NULL, 2, 0, 2, 0, 1, 14000, 0, 0),
 	(5, 'batch', 1, NULL, NULL, 4, 1800529200, 1801047600, 1, 1, 0, 0, 1, 12000, -1, 0),
-	(6, 'batch', 3, NULL, NULL, 1, 1801047600, NULL, 3, 2, 0, 0, 1, 18000, 0, 0),
+	(6, 'batch', 3, NULL, NULL, 2, 1801047600, 1801049400, 3, 3, 0, 0, 1, 18000, 0, 0),
 	(7, 'batch', 4, NULL, NULL, 2, 1801049400, 1801049400, 1, 1, 0, 0, 1, 19000, 0, 0),
 	(8, 'batch', 4, NULL, NULL, 2, 1801049400, 1801999800, 1, 1, 0, 0, 1, 20000, 0, 0),
 	(9, 'batch', 5, NULL, NULL, 1, 1801999800, NULL, 2, 0, 0, 0, 1, 23000, 0, 0),
 	(10, 'batch', 5, NULL, NULL, 1, 1801999800, NULL, 2, 0, 0, 0, 1, 27000, 0, 0);
 INSERT INTO public.code_sign_key VALUES
 	(1, '1024
-b2e76ad5f3991b28c6231b77b280749246819084f5089efd0b0fbd1643f4143c
-4d4c1e2b1300e38f32b05830ce400b696a705817af5ebd4a140479176bb324af
-aa3ce0e6e9ea5cd04d762ce50dad6344893e0b2d9ee4d6e03f803f10e0a1e31d
-0bb8f219bbecba44ca8b770fb8937ce36b709f9cd7af7db98056be701cfa27d7
+d2d341f706b2dcadeefd545f86432e7a2bf6c2c2136e3d44b2ec26404004c8d1
+8bb314690672b3ae01d67a45f979c9f2d25ac77cf24a1262f2cd633fb69d09c4
+1164dbd38491f52768304f8252a57b1bd5f9d9c231c38f0f9adffebd8a958a1d
+6178e05215c9c8b2290146f3e480a9ea3cf118135970de7e57e643c076a867bf
 0000000000000000000000000000000000000000000000000000000000000000
 0000000000000000000000000000000000000000000000000000000000000000
 0000000000000000000000000000000000000000000000000000000000000000
@@ -868,58 +877,61 @@ aa3ce0e6e9ea5cd04d762ce50dad6344893e0b2d9ee4d6e03f803f10e0a1e31d
 INSERT INTO public.consent VALUES
 	(1, 1, 'statistics', 1, 1801913400, 'page');
 INSERT INTO public.contribution VALUES
-	('host', 1, 'storage', 43750, 4263.685424377054, 1801848600),
-	('user', 1, 'storage', 43750, 4263.685424377054, 1801848600),
+	('host', 1, 'storage', 45000, 4447.76406828279, 1801870200),
+	('user', 1, 'storage', 45000, 4447.76406828279, 1801870200),
 	('host', 1, 'received', 5057, 567.1396775362633, 1801049400),
-	('host', 1, 'sent', 350006, 269600.8174742761, 1801049400),
+	('host', 1, 'sent', 420006, 276532.2892798756, 1801049400),
 	('host', 2, 'received', 38, 70.15314907478258, 1801049400),
-	('host', 2, 'sent', 140000, 6726931.4718055995, 1801049400),
+	('host', 2, 'sent', 210000, 6733862.943611199, 1801049400),
 	('host', 3, 'received', 19, 456, 1800010800),
 	('user', 1, 'received', 5057, 567.1396775362633, 1801049400),
-	('user', 1, 'sent', 350006, 269600.8174742761, 1801049400),
+	('user', 1, 'sent', 420006, 276532.2892798756, 1801049400),
 	('user', 2, 'received', 38, 70.15314907478258, 1801049400),
-	('user', 2, 'sent', 140000, 6726931.4718055995, 1801049400),
+	('user', 2, 'sent', 210000, 6733862.943611199, 1801049400),
 	('user', 3, 'received', 19, 456, 1800010800);
 INSERT INTO public.contribution_entry VALUES
-	(1, 1801135800, 'storage', 1, 1, 2500, 1801071000, '{"until":1801114200.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(2, 1801265400, 'storage', 1, 1, 7500, 1801114200, '{"until":1801243800.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(3, 1801308600, 'storage', 1, 1, 2500, 1801243800, '{"until":1801287000.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(4, 1801351800, 'storage', 1, 1, 2500, 1801287000, '{"until":1801330200.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(5, 1801395000, 'storage', 1, 1, 2500, 1801330200, '{"until":1801373400.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(6, 1801438200, 'storage', 1, 1, 2500, 1801373400, '{"until":1801416600.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(7, 1801783800, 'storage', 1, 1, 20000, 1801416600, '{"until":1801762200.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(8, 1801848600, 'storage', 1, 1, 3750, 1801762200, '{"until":1801827000.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
-	(9, 1800007200, 'sent', 1, 1, 70000, 1800000000, '{"result":3}'),
-	(10, 1800007200, 'received', 1, 1, 19, 1800000000, '{"result":3,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
-	(11, 1800007200, 'received', 2, 2, 19, 1800000000, '{"result":4,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
-	(12, 1800007200, 'sent', 1, 1, 70000, 1800000000, '{"result":5}'),
-	(13, 1800010800, 'sent', 1, 1, 70000, 1800000000, '{"result":1}'),
-	(14, 1800010800, 'received', 3, 3, 19, 1800007200, '{"result":7,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
-	(15, 1801049400, 'sent', 1, 1, 70000, 1801047600, '{"result":23}'),
-	(16, 1801049400, 'received', 1, 1, 19, 1801047600, '{"result":23,"files":["survey_d23bddda43e2ad10a8081b30db701dac.sh"]}'),
-	(17, 1801049400, 'sent', 2, 2, 70000, 1801048500, '{"result":24}'),
-	(18, 1801049400, 'received', 2, 2, 19, 1801048500, '{"result":24,"files":["survey_d23bddda43e2ad10a8081b30db701dac.sh"]}'),
-	(19, 1801049400, 'sent', 1, 1, 70000, 1801047600, '{"result":27}'),
-	(20, 1801049400, 'sent', 2, 2, 70000, 1801048500, '{"result":28}'),
-	(21, 1801049400, 'sent', 1, 1, 6, 1801049400, '{"result":30}'),
-	(22, 1801049400, 'received', 1, 1, 5019, 1801049400, '{"result":30,"files":["keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","kept_2c78e7216b85903d179400aafe201993"]}');
+	(1, 1801157400, 'storage', 1, 1, 3750, 1801071000, '{"until":1801135800.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(2, 1801265400, 'storage', 1, 1, 6250, 1801135800, '{"until":1801243800.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(3, 1801330200, 'storage', 1, 1, 3750, 1801243800, '{"until":1801308600.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(4, 1801395000, 'storage', 1, 1, 3750, 1801308600, '{"until":1801373400.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(5, 1801611000, 'storage', 1, 1, 12500, 1801373400, '{"until":1801589400.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(6, 1801719000, 'storage', 1, 1, 6250, 1801589400, '{"until":1801697400.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(7, 1801762200, 'storage', 1, 1, 2500, 1801697400, '{"until":1801740600.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(8, 1801805400, 'storage', 1, 1, 2500, 1801740600, '{"until":1801783800.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(9, 1801870200, 'storage', 1, 1, 3750, 1801783800, '{"until":1801848600.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}'),
+	(10, 1800007200, 'sent', 1, 1, 70000, 1800000000, '{"result":3}'),
+	(11, 1800007200, 'received', 1, 1, 19, 1800000000, '{"result":3,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
+	(12, 1800007200, 'received', 2, 2, 19, 1800000000, '{"result":4,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
+	(13, 1800007200, 'sent', 1, 1, 70000, 1800000000, '{"result":5}'),
+	(14, 1800010800, 'sent', 1, 1, 70000, 1800000000, '{"result":1}'),
+	(15, 1800010800, 'received', 3, 3, 19, 1800007200, '{"result":7,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}'),
+	(16, 1801049400, 'sent', 1, 1, 70000, 1801047600, '{"result":23}'),
+	(17, 1801049400, 'received', 1, 1, 19, 1801047600, '{"result":23,"files":["survey_d23bddda43e2ad10a8081b30db701dac.sh"]}'),
+	(18, 1801049400, 'sent', 2, 2, 70000, 1801048500, '{"result":24}'),
+	(19, 1801049400, 'received', 2, 2, 19, 1801048500, '{"result":24,"files":["survey_d23bddda43e2ad10a8081b30db701dac.sh"]}'),
+	(20, 1801049400, 'sent', 1, 1, 70000, 1801047600, '{"result":25}'),
+	(21, 1801049400, 'sent', 2, 2, 70000, 1801048500, '{"result":26}'),
+	(22, 1801049400, 'sent', 1, 1, 70000, 1801047600, '{"result":27}'),
+	(23, 1801049400, 'sent', 2, 2, 70000, 1801048500, '{"result":28}'),
+	(24, 1801049400, 'sent', 1, 1, 6, 1801049400, '{"result":29}'),
+	(25, 1801049400, 'received', 1, 1, 5019, 1801049400, '{"result":29,"files":["keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","kept_2c78e7216b85903d179400aafe201993"]}');
 INSERT INTO public.credit_day VALUES
 	('user', 1, 20833, 1, 2.412452516619184, 3, 2.412452516619184, 3, 0.23759468181946092, 1800010800),
-	('user', 1, 20845, 1, 6.946925239414673, 4, 9.359377756033856, 7, 0.7543287793504936, 1801049400),
+	('user', 1, 20845, 1, 9.259494900183382, 5, 11.671947416802565, 8, 0.9833217993805364, 1801049400),
 	('host', 1, 20833, 1, 2.412452516619184, 3, 2.412452516619184, 3, 0.23759468181946092, 1800010800),
-	('host', 1, 20845, 1, 6.946925239414673, 4, 9.359377756033856, 7, 0.7543287793504936, 1801049400),
+	('host', 1, 20845, 1, 9.259494900183382, 5, 11.671947416802565, 8, 0.9833217993805364, 1801049400),
 	('user', 2, 20833, 1, 1.8019943019943023, 2, 1.8019943019943023, 2, 0.1780682336488133, 1800007200),
-	('user', 2, 20845, 1, 2.3130871065830347, 2, 4.115081408577337, 4, 0.27762905193296655, 1801049400),
+	('user', 2, 20845, 1, 4.615894642311613, 3, 6.417888944305917, 5, 0.5056554163276037, 1801049400),
 	('host', 2, 20833, 1, 1.8019943019943023, 2, 1.8019943019943023, 2, 0.1780682336488133, 1800007200),
-	('host', 2, 20845, 1, 2.3130871065830347, 2, 4.115081408577337, 4, 0.27762905193296655, 1801049400),
+	('host', 2, 20845, 1, 4.615894642311613, 3, 6.417888944305917, 5, 0.5056554163276037, 1801049400),
 	('user', 3, 20833, 1, 1.0609567901234571, 1, 1.0609567901234571, 1, 0.10440952552876415, 1800010800),
 	('user', 3, 20845, 1, 2.314814814814815, 1, 3.375771604938272, 2, 0.25591087290721193, 1801047600),
 	('host', 3, 20833, 1, 1.0609567901234571, 1, 1.0609567901234571, 1, 0.10440952552876415, 1800010800),
 	('host', 3, 20845, 1, 2.314814814814815, 1, 3.375771604938272, 2, 0.25591087290721193, 1801047600);
 INSERT INTO public.credit_decay VALUES
-	(1, 1801999800, 'host', 1, 3, 19),
-	(2, 1801999800, 'user_account', 1, 3, 19),
-	(3, 1801999800, 'app_version', 1, 5, 19);
+	(1, 1801999800, 'host', 1, 3, 21),
+	(2, 1801999800, 'user_account', 1, 3, 21),
+	(3, 1801999800, 'app_version', 1, 5, 21);
 INSERT INTO public.credit_entry VALUES
 	(1, 1800003600, 1, 1, 1, 1, NULL, 1, 'trickle', 'trickle', 0.41666666666666663, 0.41666666666666663, 200, 1799917200, '[["trickle","{amount}: {seconds} s x {speed} per second.",{"amount":0.41666666666666663,"seconds":60.0,"speed":3000000000.0}]]', '{"trickle":[60.0,3000000000.0,true,1800000000.0,0.0,231.48148148148147,0.0,25.0,0.0],"rules":[86400.0,3300000000.0,10000000000.0]}'),
 	(2, 1800007200, 3, 2, 1, 1, NULL, 1, 'grant', 'creditnew-deployed', 0.763888888888889, 0.9009971509971512, 200, 1800000000, '[["scaled_pfc","{seconds} s x {peak_flops} FLOPS x version scale {version_scale}{about_version} x host scale {host_scale}{about_host} = {flops}.",{"seconds":110.00000000000001,"peak_flops":3000000000.0,"version_scale":1.0,"about_version":{"text":" (not known yet: versions need 100 samples)","sentence":" (not known yet: versions need {n} samples)","values":{"n":100}},"host_scale":1.0,"about_host":{"text":" (not known yet: fewer than 10 samples of this host)","sentence":" (not known yet: fewer than {n} samples of this host)","values":{"n":10}},"flops":330000000000.00006}],["pegged_average","Granted {amount}: average of {n} claims ({normal} normal), weighted by their distance from the estimate {peg}.",{"amount":0.9009971509971512,"n":2,"normal":0,"peg":2.314814814814815}]]', '{"result":[110.00000000000001,100.0,1800000000.0,1800007200.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,7200.0,1],"host":[0,0.1,true,1800432000.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
@@ -927,26 +939,28 @@ INSERT INTO public.credit_entry VALUES
 	(4, 1800007200, 5, 3, 1, 1, NULL, 1, 'grant', 'creditnew-deployed', 0.763888888888889, 0.9009971509971512, 200, 1800000000, '[["scaled_pfc","{seconds} s x {peak_flops} FLOPS x version scale {version_scale}{about_version} x host scale {host_scale}{about_host} = {flops}.",{"seconds":110.00000000000001,"peak_flops":3000000000.0,"version_scale":1.0,"about_version":{"text":" (not known yet: versions need 100 samples)","sentence":" (not known yet: versions need {n} samples)","values":{"n":100}},"host_scale":1.0,"about_host":{"text":" (not known yet: fewer than 10 samples of this host)","sentence":" (not known yet: fewer than {n} samples of this host)","values":{"n":10}},"flops":330000000000.00006}],["pegged_average","Granted {amount}: average of {n} claims ({normal} normal), weighted by their distance from the estimate {peg}.",{"amount":0.9009971509971512,"n":2,"normal":0,"peg":2.314814814814815}]]', '{"result":[110.00000000000001,100.0,1800000000.0,1800007200.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,7200.0,1],"host":[1,0.095,true,1800432000.0,[1,0.33000000000000007,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,7200.0,0.0,0.0]],"version":[0.0,[2,0.38500000000000006,0.0030249999999999995,0.006049999999999999]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
 	(5, 1800007200, 6, 3, 2, 2, NULL, 1, 'grant', 'creditnew-deployed', 1.0185185185185186, 0.9009971509971512, 200, 1800000000, '[["scaled_pfc","{seconds} s x {peak_flops} FLOPS x version scale {version_scale}{about_version} x host scale {host_scale}{about_host} = {flops}.",{"seconds":110.00000000000001,"peak_flops":4000000000.0,"version_scale":1.0,"about_version":{"text":" (not known yet: versions need 100 samples)","sentence":" (not known yet: versions need {n} samples)","values":{"n":100}},"host_scale":1.0,"about_host":{"text":" (not known yet: fewer than 10 samples of this host)","sentence":" (not known yet: fewer than {n} samples of this host)","values":{"n":10}},"flops":440000000000.00006}],["pegged_average","Granted {amount}: average of {n} claims ({normal} normal), weighted by their distance from the estimate {peg}.",{"amount":0.9009971509971512,"n":2,"normal":0,"peg":2.314814814814815}]]', '{"result":[110.00000000000001,100.0,1800000000.0,1800007200.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,false,false,7200.0,1],"host":[1,0.095,true,1800432000.0,[1,0.44000000000000006,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,7200.0,0.0,0.0]],"version":[0.0,[2,0.38500000000000006,0.0030249999999999995,0.006049999999999999]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
 	(6, 1800010800, 1, 1, 1, 1, NULL, 1, 'grant', 'creditnew-deployed', 0.763888888888889, 0.6442901234567905, 200, 1800000000, '[["scaled_pfc","{seconds} s x {peak_flops} FLOPS x version scale {version_scale}{about_version} x host scale {host_scale}{about_host} = {flops}.",{"seconds":110.00000000000001,"peak_flops":3000000000.0,"version_scale":1.0,"about_version":{"text":" (not known yet: versions need 100 samples)","sentence":" (not known yet: versions need {n} samples)","values":{"n":100}},"host_scale":1.0,"about_host":{"text":" (not known yet: fewer than 10 samples of this host)","sentence":" (not known yet: fewer than {n} samples of this host)","values":{"n":10}},"flops":330000000000.00006}],["pegged_average","Granted {amount}: average of {n} claims ({normal} normal), weighted by their distance from the estimate {peg}.",{"amount":1.0609567901234571,"n":2,"normal":0,"peg":2.314814814814815}],["granted_before","Of {amount}, trickle messages already granted {provisional} while it ran; {due} is due.",{"amount":1.0609567901234571,"provisional":0.41666666666666663,"due":0.6442901234567905}]]', '{"result":[110.00000000000001,100.0,1800000000.0,1800007200.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.41666666666666663,0.41666666666666663,"normal",false,true,false,10800.0,1],"host":[2,0.09025,true,1800432000.0,[2,0.33000000000000007,0.0,0.0],[2,1.1000000000000001e-10,0.0,0.0],[2,7200.0,0.0,0.0]],"version":[0.0,[4,0.38500000000000006,0.0030249999999999995,0.012099999999999998]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
-	(16, 1801049400, 24, 9, 2, 2, NULL, 4, 'settlement', 'ledger', 0, -1.1562042065370466, 200, 1801049400, '[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]', '{"granted_time":1801049400.0,"event":2,"record":[2,4,"1"]}'),
 	(7, 1800010800, 7, 1, 3, 3, NULL, 1, 'grant', 'creditnew-deployed', 1.2731481481481484, 1.0609567901234571, 200, 1800007200, '[["scaled_pfc","{seconds} s x {peak_flops} FLOPS x version scale {version_scale}{about_version} x host scale {host_scale}{about_host} = {flops}.",{"seconds":110.00000000000001,"peak_flops":5000000000.0,"version_scale":1.0,"about_version":{"text":" (not known yet: versions need 100 samples)","sentence":" (not known yet: versions need {n} samples)","values":{"n":100}},"host_scale":1.0,"about_host":{"text":" (not known yet: fewer than 10 samples of this host)","sentence":" (not known yet: fewer than {n} samples of this host)","values":{"n":10}},"flops":550000000000.0001}],["pegged_average","Granted {amount}: average of {n} claims ({normal} normal), weighted by their distance from the estimate {peg}.",{"amount":1.0609567901234571,"n":2,"normal":0,"peg":2.314814814814815}]]', '{"result":[110.00000000000001,100.0,1800007200.0,1800010800.0,5000000000.0,4.0,5000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,false,false,10800.0,1],"host":[0,0.1,true,1800439200.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[4,0.38500000000000006,0.0030249999999999995,0.012099999999999998]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
 	(8, 1800010800, 3, 2, 1, 1, NULL, 1, 'correction', 'creditnew-deployed', 0, -0.4504985754985756, 200, 1800000000, '[["kept","Half of it.",{}]]', '{"granted_time":1800007200.0}'),
 	(9, 1801047600, 21, 8, 3, 3, NULL, 3, 'grant', 'creditnew-deployed', 2.314814814814815, 2.314814814814815, 200, 1801047600, '[["no_run_time","No usable run time was reported: the job''s estimate is used.",{}],["pegged_average","Granted {amount}: average of {n} claims ({normal} normal), weighted by their distance from the estimate {peg}.",{"amount":2.314814814814815,"n":2,"normal":0,"peg":2.314814814814815}]]', '{"result":[0.0,0.0,1801047600.0,1801047600.0,5000000000.0,4.0,5000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1047600.0,1],"host":[1,0.095,true,1800439200.0,[1,0.5500000000000002,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,3600.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
 	(10, 1801047600, 22, 8, 1, 1, NULL, 3, 'grant', 'creditnew-deployed', 2.314814814814815, 2.314814814814815, 200, 1801047600, '[["no_run_time","No usable run time was reported: the job''s estimate is used.",{}],["pegged_average","Granted {amount}: average of {n} claims ({normal} normal), weighted by their distance from the estimate {peg}.",{"amount":2.314814814814815,"n":2,"normal":0,"peg":2.314814814814815}]]', '{"result":[0.0,0.0,1801047600.0,1801047600.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,false,false,1047600.0,1],"host":[3,0.0857375,true,1800432000.0,[3,0.33000000000000007,0.0,0.0],[3,1.1000000000000001e-10,0.0,0.0],[3,7200.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
 	(11, 1801049400, 23, 9, 1, 1, NULL, 4, 'escrow', 'ledger', 2.312412010053688, 2.312412010053688, 200, 1801047600, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.312412010053688,"value":2.314814814814815,"n":1,"weight":0.0017519430227076077,"factor":0.998961988343193}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801047600.0,1801048500.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,2.312412010053688,"normal",false,true,false,1049400.0,1],"host":[0,0.1,true,1801479600.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
 	(12, 1801049400, 24, 9, 2, 2, NULL, 4, 'escrow', 'ledger', 2.312408413074093, 2.312408413074093, 200, 1801048500, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.312408413074093,"value":2.314814814814815,"n":1,"weight":0.0017519430227076077,"factor":0.9989604344480082}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801048500.0,1801049400.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,2.312408413074093,"normal",false,false,false,1049400.0,1],"host":[0,0.1,true,1801480500.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
-	(13, 1801049400, 27, 11, 1, 1, NULL, 4, 'escrow', 'ledger', 2.322179209516397, 2.322179209516397, 200, 1801047600, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.322179209516397,"value":2.314814814814815,"n":1,"weight":0.012550337050091419,"factor":1.0031814185110834}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801047600.0,1801048500.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,2.322179209516397,"normal",false,true,false,1049400.0,1],"host":[1,0.095,true,1801479600.0,[1,0.33000000000000007,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,900.0,0.0,0.0]],"version":[0.0,[2,0.38500000000000006,0.0030249999999999995,0.006049999999999999]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
-	(14, 1801049400, 28, 11, 2, 2, NULL, 4, 'escrow', 'ledger', 2.3137658000919763, 2.3137658000919763, 200, 1801048500, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.3137658000919763,"value":2.314814814814815,"n":1,"weight":0.013056918959690345,"factor":0.9995468256397337}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801048500.0,1801049400.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,2.3137658000919763,"normal",false,false,false,1049400.0,1],"host":[1,0.095,true,1801480500.0,[1,0.44000000000000006,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,900.0,0.0,0.0]],"version":[0.0,[2,0.38500000000000006,0.0030249999999999995,0.006049999999999999]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
-	(15, 1801049400, 23, 9, 1, 1, NULL, 4, 'settlement', 'ledger', 0, -1.156206005026844, 200, 1801049400, '[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]', '{"granted_time":1801049400.0,"event":2,"record":[1,4,"1"]}'),
-	(17, 1801049400, 27, 11, 1, 1, NULL, 4, 'settlement', 'ledger', 0, -1.1610896047581982, 200, 1801049400, '[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]', '{"granted_time":1801049400.0,"event":3,"record":[1,4,"1"]}'),
-	(18, 1801049400, 28, 11, 2, 2, NULL, 4, 'settlement', 'ledger', 0, -1.156882900045988, 200, 1801049400, '[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]', '{"granted_time":1801049400.0,"event":3,"record":[2,4,"1"]}'),
-	(19, 1801049400, 30, 12, 1, 1, NULL, 5, 'grant', 'benchmark', 2.314814814814815, 2.314814814814815, 200, 1801049400, '[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]', '{"result":[0.0,0.0,1801049400.0,1801049400.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1049400.0,1],"host":[0,0.1,true,1801654200.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}'),
-	(20, 1801999800, 31, 13, 1, 1, 1, 5, 'grant', 'benchmark', 2.314814814814815, 2.314814814814815, 200, 1801999800, '[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]', '{"result":[0.0,0.0,1801999800.0,1801999800.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1999800.0,1],"host":[1,0.095,true,1801654200.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}');
+	(13, 1801049400, 25, 10, 1, 1, NULL, 4, 'escrow', 'ledger', 2.322179209516397, 2.322179209516397, 200, 1801047600, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.322179209516397,"value":2.314814814814815,"n":1,"weight":0.012550337050091419,"factor":1.0031814185110834}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801047600.0,1801048500.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,2.322179209516397,"normal",false,true,false,1049400.0,1],"host":[1,0.095,true,1801479600.0,[1,0.33000000000000007,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,900.0,0.0,0.0]],"version":[0.0,[2,0.38500000000000006,0.0030249999999999995,0.006049999999999999]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
+	(14, 1801049400, 26, 10, 2, 2, NULL, 4, 'escrow', 'ledger', 2.3137658000919763, 2.3137658000919763, 200, 1801048500, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.3137658000919763,"value":2.314814814814815,"n":1,"weight":0.013056918959690345,"factor":0.9995468256397337}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801048500.0,1801049400.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,2.3137658000919763,"normal",false,false,false,1049400.0,1],"host":[1,0.095,true,1801480500.0,[1,0.44000000000000006,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,900.0,0.0,0.0]],"version":[0.0,[2,0.38500000000000006,0.0030249999999999995,0.006049999999999999]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
+	(15, 1801049400, 27, 11, 1, 1, NULL, 4, 'escrow', 'ledger', 2.31256966076871, 2.31256966076871, 200, 1801047600, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.31256966076871,"value":2.314814814814815,"n":1,"weight":0.02907274082727323,"factor":0.9990300934520827}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801047600.0,1801048500.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,2.31256966076871,"normal",false,true,false,1049400.0,1],"host":[2,0.09025,true,1801479600.0,[2,0.33000000000000007,0.0,0.0],[2,1.1000000000000001e-10,0.0,0.0],[2,900.0,0.0,0.0]],"version":[0.0,[4,0.38500000000000006,0.0030249999999999995,0.012099999999999998]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
+	(16, 1801049400, 28, 11, 2, 2, NULL, 4, 'escrow', 'ledger', 2.302807535728579, 2.302807535728579, 200, 1801048500, '[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.302807535728579,"value":2.314814814814815,"n":1,"weight":0.029761356002118995,"factor":0.994812855434746}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]', '{"result":[110.00000000000001,100.0,1801048500.0,1801049400.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,2.302807535728579,"normal",false,false,false,1049400.0,1],"host":[2,0.09025,true,1801480500.0,[2,0.44000000000000006,0.0,0.0],[2,1.1000000000000001e-10,0.0,0.0],[2,900.0,0.0,0.0]],"version":[0.0,[4,0.38500000000000006,0.0030249999999999995,0.012099999999999998]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}'),
+	(17, 1801049400, 23, 9, 1, 1, NULL, 4, 'settlement', 'ledger', 0, -1.156206005026844, 200, 1801049400, '[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]', '{"granted_time":1801049400.0,"event":2,"record":[1,4,"1"]}'),
+	(18, 1801049400, 24, 9, 2, 2, NULL, 4, 'settlement', 'ledger', 0, -1.1562042065370466, 200, 1801049400, '[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]', '{"granted_time":1801049400.0,"event":2,"record":[2,4,"1"]}'),
+	(19, 1801049400, 25, 10, 1, 1, NULL, 4, 'settlement', 'ledger', 0, -1.1610896047581982, 200, 1801049400, '[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]', '{"granted_time":1801049400.0,"event":3,"record":[1,4,"1"]}'),
+	(20, 1801049400, 26, 10, 2, 2, NULL, 4, 'settlement', 'ledger', 0, -1.156882900045988, 200, 1801049400, '[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]', '{"granted_time":1801049400.0,"event":3,"record":[2,4,"1"]}'),
+	(21, 1801049400, 29, 12, 1, 1, NULL, 5, 'grant', 'benchmark', 2.314814814814815, 2.314814814814815, 200, 1801049400, '[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]', '{"result":[0.0,0.0,1801049400.0,1801049400.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1049400.0,1],"host":[0,0.1,true,1801654200.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}'),
+	(22, 1801999800, 30, 13, 1, 1, 1, 5, 'grant', 'benchmark', 2.314814814814815, 2.314814814814815, 200, 1801999800, '[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]', '{"result":[0.0,0.0,1801999800.0,1801999800.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1999800.0,1],"host":[1,0.095,true,1801654200.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}');
 INSERT INTO public.credit_inheritance VALUES
 	(1, 1800529200, 2, 1, 3, 8),
 	(2, 1801047600, 1, 1, 3, 8),
 	(3, 1801047600, 3, 1, 3, 8);
 INSERT INTO public.deletion VALUES
-	('user', 1, '4e106778a75821a8c2ae78c5bb8b5150', 1801913400),
+	('user', 1, 'bfbeb316e132e9bd7c434758415e6bfb', 1801913400),
 	('host', 1, '2d3c87458b690eb68a5c887ebd2e9b56', 1801913400),
 	('host', 4, '65f4323ae27c7d0ac920684b11cd38fd', 1801913400);
 INSERT INTO public.ended_session VALUES
@@ -954,8 +968,10 @@ INSERT INTO public.ended_session VALUES
 INSERT INTO public.escrow VALUES
 	(23, 9, 3, 1, 4, '1', 1, 2.312412010053688, 0),
 	(24, 9, 3, 2, 4, '1', 2, 2.312408413074093, 0),
-	(27, 11, 3, 1, 4, '1', 1, 2.322179209516397, 0),
-	(28, 11, 3, 2, 4, '1', 2, 2.3137658000919763, 0);
+	(25, 10, 3, 1, 4, '1', 1, 2.322179209516397, 0),
+	(26, 10, 3, 2, 4, '1', 2, 2.3137658000919763, 0),
+	(27, 11, 3, 1, 4, '1', 1, 2.31256966076871, 0),
+	(28, 11, 3, 2, 4, '1', 2, 2.302807535728579, 0);
 INSERT INTO public.file VALUES
 	('search_eb2955b56cc4994434238ad0c04632b4.sh', 19, '15c2796b88a7fe61e29bd231598ac359', NULL, 2, 1800000000),
 	('fragile_21f2c793b2dd479f6021e21d2bb202be.sh', 20, 'd94ddbbb297e9aad4eb3f74d0368bae9', NULL, 1, 1800010800),
@@ -964,8 +980,8 @@ INSERT INTO public.file VALUES
 	('keeper_cbb10af7f398a86e3751da7b7ff9df34.sh', 19, '509930986cefdfa6af9c974479f067e3', NULL, 1, 1801049400),
 	('open_63b23a5920ed4fb2485119e1484c6213.sh', 17, '3c36cfadc83976efdc7469530e4a6937', NULL, 1, 1801999800);
 INSERT INTO public.host VALUES
-	(1, 1, '2d3c87458b690eb68a5c887ebd2e9b56', 55, 1801999800, 1800000000, '', 'ada-pc', '', 0, NULL, '127.0.0.1', '{"domain_name":"ada-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":3000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}', '', '', 0, NULL, 11.674192570848671, 0.4528152606974794, 1801999800),
-	(2, 2, '09a27773155bd64f8ab0e00b8730c374', 11, 1801999800, 1800000000, '', 'bob-pc', '', 0, NULL, '127.0.0.1', '{"domain_name":"bob-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":4000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}', '', '', 0, NULL, 4.115081408577337, 0.0631362044150521, 1801999800),
+	(1, 1, '2d3c87458b690eb68a5c887ebd2e9b56', 55, 1801999800, 1800000000, '', 'ada-pc', '', 0, NULL, '127.0.0.1', '{"domain_name":"ada-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":3000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}', '', '', 0, NULL, 13.98676223161738, 0.5298656981399543, 1801999800),
+	(2, 2, '09a27773155bd64f8ab0e00b8730c374', 11, 1801999800, 1800000000, '', 'bob-pc', '', 0, NULL, '127.0.0.1', '{"domain_name":"bob-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":4000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}', '', '', 0, NULL, 6.417888944305917, 0.13986138635605158, 1801999800),
 	(3, 3, 'b771fca530ccba30d2365c6f1e407d48', 8, 1801047600, 1800000000, '', 'carol-pc', '', 0, NULL, '127.0.0.1', '{"domain_name":"carol-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":5000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}', '', '', 0, NULL, 3.375771604938272, 0.05571728254473553, 1801999800),
 	(4, 1, '65f4323ae27c7d0ac920684b11cd38fd', 0, 1800000000, 1800000000, '', '', '', 0, 1800000000, '', '{}', '', '', 0, NULL, 0, 0, 1800000000);
 INSERT INTO public.host_app_version VALUES
@@ -975,30 +991,31 @@ INSERT INTO public.host_app_version VALUES
 	(2, 3, 20, 1, 20839, 0, 2, 0.44000000000000006, 0, 0, 2, 1.1000000000000001e-10, 0, 0, 2, 7200, 0, 0, 0.17895062500000003, 1, 1801479600, 1),
 	(1, 3, 80, 1, 20846, 4, 3, 0.33000000000000007, 0, 0, 3, 1.1000000000000001e-10, 0, 0, 3, 7200, 0, 0, 0.08145062499999998, 0, 1800432000, 0),
 	(3, 3, 80, 1, 20846, 2, 1, 0.5500000000000002, 0, 0, 1, 1.1000000000000001e-10, 0, 0, 1, 3600, 0, 0, 0.09025, 0, 1800439200, 0),
-	(1, 4, 320, 3, 20846, 2, 2, 0.33000000000000007, 0, 0, 2, 1.1000000000000001e-10, 0, 0, 2, 900, 0, 0, 0.09025, 1, 1801479600, 0),
-	(2, 4, 320, 3, 20845, 2, 2, 0.44000000000000006, 0, 0, 2, 1.1000000000000001e-10, 0, 0, 2, 900, 0, 0, 0.09025, 1, 1801480500, 0),
+	(1, 4, 500, 3, 20846, 3, 3, 0.33000000000000007, 0, 0, 3, 1.1000000000000001e-10, 0, 0, 3, 900, 0, 0, 0.0857375, 1, 1801479600, 0),
+	(2, 4, 500, 3, 20845, 3, 3, 0.44000000000000006, 0, 0, 3, 1.1000000000000001e-10, 0, 0, 3, 900, 0, 0, 0.0857375, 1, 1801480500, 0),
 	(1, 5, 160, 1, 20857, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.09025, 0, 1801654200, 0),
 	(1, 6, 40, 2, 20857, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.1, 1, 1802431800, 0),
 	(2, 6, 40, 2, 20856, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.1, 1, 1802431800, 0);
 INSERT INTO public.host_storage VALUES
-	(1, 0, 1801999800, 1801827000, 0, '{"file_name":"kept_2c78e7216b85903d179400aafe201993","nonce":"5171b8a0f5b106ea6242ef3c224efb31","offset":0,"length":5000,"time":1801891800.0}', '', 0, 324000000);
+	(1, 0, 1801999800, 1801848600, 216000000, NULL, '', 0, 0);
 INSERT INTO public.kept_file VALUES
 	(1, 'kept_2c78e7216b85903d179400aafe201993', 0, '', 5000, 0, 0);
 INSERT INTO public.ledger_event VALUES
 	(3, 1, 1801049400, 'Begun', '{"early_exits":false,"unit":2.3148148148148147e-12}'),
 	(3, 2, 1801049400, 'JobDecided', '{"job":{"estimate":1000000000000.0,"stratum":""},"reports":[{"result_id":23,"host":[1,4,"1"],"owner":1,"run_time":110.00000000000001,"speed":3000000000.0},{"result_id":24,"host":[2,4,"1"],"owner":2,"run_time":110.00000000000001,"speed":4000000000.0}],"quorum":2,"checked":[]}'),
-	(3, 3, 1801049400, 'JobDecided', '{"job":{"estimate":1000000000000.0,"stratum":""},"reports":[{"result_id":27,"host":[1,4,"1"],"owner":1,"run_time":110.00000000000001,"speed":3000000000.0},{"result_id":28,"host":[2,4,"1"],"owner":2,"run_time":110.00000000000001,"speed":4000000000.0}],"quorum":2,"checked":[]}');
+	(3, 3, 1801049400, 'JobDecided', '{"job":{"estimate":1000000000000.0,"stratum":""},"reports":[{"result_id":25,"host":[1,4,"1"],"owner":1,"run_time":110.00000000000001,"speed":3000000000.0},{"result_id":26,"host":[2,4,"1"],"owner":2,"run_time":110.00000000000001,"speed":4000000000.0}],"quorum":2,"checked":[]}'),
+	(3, 4, 1801049400, 'JobDecided', '{"job":{"estimate":1000000000000.0,"stratum":""},"reports":[{"result_id":27,"host":[1,4,"1"],"owner":1,"run_time":110.00000000000001,"speed":3000000000.0},{"result_id":28,"host":[2,4,"1"],"owner":2,"run_time":110.00000000000001,"speed":4000000000.0}],"quorum":2,"checked":[]}');
 INSERT INTO public.ledger_record VALUES
-	(3, 0, 0, '', '{"unit":2.3148148148148147e-12,"difference":0.15,"mean_size":0.2,"pairs":0,"own":{"paid":0.0,"value":0.0,"count":0.0},"partner":{"paid":124.52589984460992,"value":124.5245744248735,"count":4.0},"length":{"paid":0.0,"value":0.0,"count":0.0},"sizes":{"paid":118.58743108743109,"value":120.13680763680763,"count":2.0},"factors":{"paid":120.13326204802175,"value":120.13680763680763,"count":2.0},"detector":{"up":0.0,"down":0.0,"shift":0.0,"left":0},"constant":0.0,"constants":{}}'),
-	(3, 0, 4, '1', '{"effect":-0.9703134678580251,"votes":0.3976522070200538,"spread":0.3048556800237759}'),
-	(3, 1, 4, '1', '{"scale":3000000000.0,"samples":2,"effect":-0.001741808254173823,"variance":1.4447195821537797,"noise":1.0,"bank":0.1851851851851852,"debt":0.0,"trusted":2.0,"jobs":2,"refused":0,"earned":4.634591219570085,"escrow":4.634591219570085,"escrow_count":2,"stake":2.3172956097850426}'),
-	(3, 2, 4, '1', '{"scale":4000000000.0,"samples":1,"effect":0.1445644779498674,"variance":1.5048547594479929,"noise":1.0,"bank":0.1851851851851852,"debt":0.0,"trusted":2.0,"jobs":2,"refused":0,"earned":4.6261742131660695,"escrow":4.6261742131660695,"escrow_count":2,"stake":2.3130871065830347}');
+	(3, 0, 0, '', '{"unit":2.3148148148148147e-12,"difference":0.15,"mean_size":0.2,"pairs":0,"own":{"paid":0.0,"value":0.0,"count":0.0},"partner":{"paid":128.89121234160658,"value":128.904090657822,"count":6.0},"length":{"paid":0.0,"value":0.0,"count":0.0},"sizes":{"paid":120.48832265839381,"value":122.33172543801285,"count":3.0},"factors":{"paid":122.31620061936913,"value":122.33172543801285,"count":3.0},"detector":{"up":0.0,"down":0.0,"shift":0.0,"left":0},"constant":0.0,"constants":{}}'),
+	(3, 0, 4, '1', '{"effect":-1.0219656480504469,"votes":0.912485241276622,"spread":0.3055290661361802}'),
+	(3, 1, 4, '1', '{"scale":3000000000.0,"samples":3,"effect":-0.07962362561523269,"variance":0.6219040935107288,"noise":1.0,"bank":0.2777777777777778,"debt":0.0,"trusted":3.0,"jobs":3,"refused":0,"earned":6.947160880338795,"escrow":6.947160880338795,"escrow_count":3,"stake":2.3172956097850426}'),
+	(3, 2, 4, '1', '{"scale":4000000000.0,"samples":2,"effect":0.14968396009592597,"variance":0.6327715576102512,"noise":1.0,"bank":0.2777777777777778,"debt":0.0,"trusted":3.0,"jobs":3,"refused":0,"earned":6.928981748894648,"escrow":6.928981748894648,"escrow_count":3,"stake":2.3130871065830347}');
 INSERT INTO public.mail VALUES
 	(1, 1801913400, 'ada@example.org', 'Hello', 'It works.', 0, 1801913400, NULL, '');
 INSERT INTO public.meta VALUES
-	('transfer_entry', '19'),
-	('app_credit_entry', '19'),
-	('credit_day_entry', '19');
+	('transfer_entry', '21'),
+	('app_credit_entry', '21'),
+	('credit_day_entry', '21');
 INSERT INTO public.milestone VALUES
 	('user', 1, 0, 1800007200),
 	('user', 2, 0, 1800007200),
@@ -1048,22 +1065,21 @@ INSERT INTO public.result VALUES
 	(22, 'search_5_0_2', 8, 1, 1, 12000, 5, 1, 5, 1, 2, 1, 1, 3, 1801047600, 1801047600, 1801479600, 1801047600, 0, 0, 0, 2.314814814814815, 2.314814814814815, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
 	(23, 'survey_6_0_0', 9, 3, 0, 14000, 5, 1, 5, 1, 0, 1, 1, 4, 1801047600, 1801047600, 1801479600, 1801048500, 100, 110.00000000000001, 0, 2.312412010053688, 2.312412010053688, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
 	(24, 'survey_6_0_1', 9, 3, 0, 14000, 5, 1, 5, 1, 0, 2, 2, 4, 1801047600, 1801048500, 1801480500, 1801049400, 100, 110.00000000000001, 0, 2.312408413074093, 2.312408413074093, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
-	(25, 'survey_6_1_0', 10, 3, 0, 16000, 5, 1, 5, 0, 0, 1, 1, 4, 1801047600, 1801047600, 1801479600, 1801048500, 100, 110.00000000000001, 0, 0, 0, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 1),
-	(26, 'survey_6_1_1', 10, 3, 0, 16000, 5, 1, 5, 0, 0, 2, 2, 4, 1801047600, 1801048500, 1801480500, 1801049400, 100, 110.00000000000001, 0, 0, 0, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 1),
-	(27, 'survey_6_2_0', 11, 3, 0, 18000, 5, 1, 5, 1, 0, 1, 1, 4, 1801047600, 1801047600, 1801479600, 1801048500, 100, 110.00000000000001, 0, 2.322179209516397, 2.322179209516397, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
-	(28, 'survey_6_2_1', 11, 3, 0, 18000, 5, 1, 5, 1, 0, 2, 2, 4, 1801047600, 1801048500, 1801480500, 1801049400, 100, 110.00000000000001, 0, 2.3137658000919763, 2.3137658000919763, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
-	(29, 'survey_6_1_2', 10, 3, 1, 16000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801049400, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
-	(30, 'keeper_7_0_0', 12, 4, 0, 19000, 5, 1, 5, 1, 0, 1, 1, 5, 1801049400, 1801049400, 1801654200, 1801049400, 0, 0, 0, 2.314814814814815, 2.314814814814815, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
-	(31, 'keeper_8_0_0', 13, 4, 0, 20000, 5, 1, 5, 1, 0, 1, 1, 5, 1801049400, 1801999800, 1802604600, 1801999800, 0, 0, 0, 2.314814814814815, 2.314814814814815, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
-	(32, 'open_9_0_0', 14, 5, 0, 21000, 5, 1, 5, 4, 0, 1, 1, 6, 1801999800, 1801999800, 1802431800, 1801999800, 0, 0, 0, 0, 0, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
-	(33, 'open_9_0_1', 14, 5, 0, 21000, 5, 1, 5, 4, 0, 2, 2, 6, 1801999800, 1801999800, 1802431800, 1801999800, 0, 0, 0, 0, 0, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
-	(34, 'open_9_1_0', 15, 5, 0, 23000, 4, 0, 0, 0, 0, 1, 1, 6, 1801999800, 1801999800, 1802431800, NULL, 0, 0, 0, 0, 0, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
-	(35, 'open_9_1_1', 15, 5, 0, 23000, 4, 0, 0, 0, 0, 2, 2, 6, 1801999800, 1801999800, 1802431800, NULL, 0, 0, 0, 0, 0, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
-	(36, 'open_9_0_2', 14, 5, 1, 21000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801999800, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
-	(37, 'open_10_0_0', 16, 5, 0, 25000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801999800, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
-	(38, 'open_10_0_1', 16, 5, 0, 25000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801999800, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
-	(39, 'open_10_1_0', 17, 5, 0, 27000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801999800, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
-	(40, 'open_10_1_1', 17, 5, 0, 27000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801999800, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0);
+	(25, 'survey_6_1_0', 10, 3, 0, 16000, 5, 1, 5, 1, 0, 1, 1, 4, 1801047600, 1801047600, 1801479600, 1801048500, 100, 110.00000000000001, 0, 2.322179209516397, 2.322179209516397, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(26, 'survey_6_1_1', 10, 3, 0, 16000, 5, 1, 5, 1, 0, 2, 2, 4, 1801047600, 1801048500, 1801480500, 1801049400, 100, 110.00000000000001, 0, 2.3137658000919763, 2.3137658000919763, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(27, 'survey_6_2_0', 11, 3, 0, 18000, 5, 1, 5, 1, 0, 1, 1, 4, 1801047600, 1801047600, 1801479600, 1801048500, 100, 110.00000000000001, 0, 2.31256966076871, 2.31256966076871, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(28, 'survey_6_2_1', 11, 3, 0, 18000, 5, 1, 5, 1, 0, 2, 2, 4, 1801047600, 1801048500, 1801480500, 1801049400, 100, 110.00000000000001, 0, 2.302807535728579, 2.302807535728579, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(29, 'keeper_7_0_0', 12, 4, 0, 19000, 5, 1, 5, 1, 0, 1, 1, 5, 1801049400, 1801049400, 1801654200, 1801049400, 0, 0, 0, 2.314814814814815, 2.314814814814815, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(30, 'keeper_8_0_0', 13, 4, 0, 20000, 5, 1, 5, 1, 0, 1, 1, 5, 1801049400, 1801999800, 1802604600, 1801999800, 0, 0, 0, 2.314814814814815, 2.314814814814815, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(31, 'open_9_0_0', 14, 5, 0, 21000, 5, 1, 5, 4, 0, 1, 1, 6, 1801999800, 1801999800, 1802431800, 1801999800, 0, 0, 0, 0, 0, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(32, 'open_9_0_1', 14, 5, 0, 21000, 5, 1, 5, 4, 0, 2, 2, 6, 1801999800, 1801999800, 1802431800, 1801999800, 0, 0, 0, 0, 0, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(33, 'open_9_1_0', 15, 5, 0, 23000, 4, 0, 0, 0, 0, 1, 1, 6, 1801999800, 1801999800, 1802431800, NULL, 0, 0, 0, 0, 0, 3000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(34, 'open_9_1_1', 15, 5, 0, 23000, 4, 0, 0, 0, 0, 2, 2, 6, 1801999800, 1801999800, 1802431800, NULL, 0, 0, 0, 0, 0, 4000000000, 0, 0, 0, 0, NULL, NULL, 1, 0),
+	(35, 'open_9_0_2', 14, 5, 1, 21000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801999800, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
+	(36, 'open_10_0_0', 16, 5, 0, 25000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801999800, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
+	(37, 'open_10_0_1', 16, 5, 0, 25000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801999800, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
+	(38, 'open_10_1_0', 17, 5, 0, 27000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801999800, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0),
+	(39, 'open_10_1_1', 17, 5, 0, 27000, 2, 0, 0, 0, 0, NULL, NULL, NULL, 1801999800, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0);
 INSERT INTO public.result_text VALUES
 	(1, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
 	(2, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"invalid","text":"search_1_0_1 disagrees with the canonical result search_1_0_0: out: 70000 and 3 bytes, different from byte 0 on","sentence":"{result} disagrees with the canonical result {canonical}: {difference}","values":{"result":"search_1_0_1","canonical":"search_1_0_0","difference":{"text":"out: 70000 and 3 bytes, different from byte 0 on","sentence":"{part0}","values":{"part0":{"text":"out: 70000 and 3 bytes, different from byte 0 on","sentence":"{file}: {first} and {second} bytes, different from byte {offset} on","values":{"file":"out","first":70000,"second":3,"offset":0}}}}}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
@@ -1086,10 +1102,10 @@ INSERT INTO public.result_text VALUES
 	(26, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
 	(27, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
 	(28, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
+	(29, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
 	(30, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
 	(31, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
-	(32, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}'),
-	(33, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
+	(32, '\x480dcb48cdc9c90700062c0215', '{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
 INSERT INTO public.server_process VALUES
 	('1', 'alpha', 1, 'web', '0.1.0', 1801913400, 1801913400, 0, '[]');
 INSERT INTO public.team VALUES
@@ -1097,7 +1113,7 @@ INSERT INTO public.team VALUES
 INSERT INTO public.team_message VALUES
 	(1, 1, 1, 'Welcome', 'All of you.', 1801913400);
 INSERT INTO public.told_account VALUES
-	(1, '724b69e93fc73bb7833b93ae5b532dcd', 1, '1_d9f158794491e5e5a91ad6a247058c05', 1801913400);
+	(1, '5ddc9a742b9ab6ed72c866f9be52bb6b', 1, '1_66832c007a79b2fe3f240ab5c6151cce', 1801913400);
 INSERT INTO public.upload VALUES
 	('search_1_0_0_0', 1, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1800007200),
 	('search_1_1_0_0', 3, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1800007200),
@@ -1110,14 +1126,16 @@ INSERT INTO public.upload VALUES
 	('survey_6_0_1_0', 24, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1801049400),
 	('survey_6_1_1_0', 26, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1801049400),
 	('survey_6_2_1_0', 28, 70000, 'bbe08e77a44b51de811b3d30272b9916', 0, NULL, 1801049400),
-	('keeper_7_0_0_0', 30, 6, 'a363b8d13575101a0226e8d0d054f2e7', 0, '\x616e73776572', 1801049400),
-	('keeper_8_0_0_0', 31, 3, 'f97c5d29941bfb1b2fdab0874906ab82', 0, '\x6f6e65', 1801999800),
-	('open_9_0_0_0', 32, 3, 'f97c5d29941bfb1b2fdab0874906ab82', 0, '\x6f6e65', 1801999800),
-	('open_9_0_1_0', 33, 5, '795f3202b17cb6bc3d4b771d8c6c9eaf', 0, '\x6f74686572', 1801999800);
+	('keeper_7_0_0_0', 29, 6, 'a363b8d13575101a0226e8d0d054f2e7', 0, '\x616e73776572', 1801049400),
+	('keeper_8_0_0_0', 30, 3, 'f97c5d29941bfb1b2fdab0874906ab82', 0, '\x6f6e65', 1801999800),
+	('open_9_0_0_0', 31, 3, 'f97c5d29941bfb1b2fdab0874906ab82', 0, '\x6f6e65', 1801999800),
+	('open_9_0_1_0', 32, 5, '795f3202b17cb6bc3d4b771d8c6c9eaf', 0, '\x6f74686572', 1801999800);
 INSERT INTO public.user_account VALUES
-	(1, 'Ada', 'ada@example.org', '5c3a16e5fccd1376e3862a8763616054', '1_d9f158794491e5e5a91ad6a247058c05', '$argon2id$v=19$m=65536,t=3,p=4$LfcULGehOyECyGMl4zfcEw$FtXMwI6aHqZSqRLQ101d56c5otSp2Vhs1ASOZ2eMFtM', '2dc94c3197441abcd77153a0b006292d', 1800000000, 1, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 0, NULL, NULL, 11.674192570848671, 0.4528152606974794, 1801999800, 1801913400, 1),
-	(2, 'Bob', 'bob@example.org', '86d259d8af6e249c25f3632760d95914', '2_b7d345d1a4f0038f705f2a1436c8a2cc', '$argon2id$v=19$m=65536,t=3,p=4$7aMTzRKue/p1lru6LLAX0w$3Wtz0TmNKEtiO0VloPBUXFk1/Ml5Otx8ygswwmL5v4Y', '65c6245939a5be7e36c12f8ae654e499', 1800000000, 1, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 0, NULL, NULL, 4.115081408577337, 0.0631362044150521, 1801999800, NULL, 1),
-	(3, 'Carol', 'carol@example.org', '311719e6d51d10b11f2ba9fc2d03910a', '3_fb132b4ef2a6e5710363111d22d41d36', '$argon2id$v=19$m=65536,t=3,p=4$rdiz80kwX61rYfRLbRLkpQ$zM6lOiuGqJ17bQl2WWrxdHceVsoxP6YXeQh3ObPsgpo', '8851015b8fa738f6ae587fc3f9603548', 1800000000, NULL, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 1, 1801999800, NULL, 3.375771604938272, 0.05571728254473553, 1801999800, NULL, 1);
+	(1, 'Ada', 'ada@example.org', '1a8476c694437bc127909dbf66ba65df', '1_66832c007a79b2fe3f240ab5c6151cce', '$argon2id$v=19$m=65536,t=3,p=4$shtyb61Ep8hOedIqOdurgQ$dC2/rRCi3mAEnhyeTzdR/6aQBHbqYzxklzv1IqLAW9w', '68ed598bfd098a0f941313b77f677df6', 1800000000, 1, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 0, NULL, NULL, 13.98676223161738, 0.5298656981399543, 1801999800, 1801913400, 1),
+	(2, 'Bob', 'bob@example.org', 'b1aa88a2125753b0301f499d9ae6edd3', '2_c8098ce4824d3a8454955f86de620c7d', '$argon2id$v=19$m=65536,t=3,p=4$UVBmuGnIdaYtVtbCmekE1g$yl7dLnvvhXuaq7kVgp4ryTvzZicr4RCxa7EUJfr6Vaw', 'a3e40dab8670e400faa39aaf39706036', 1800000000, 1, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 0, NULL, NULL, 6.417888944305917, 0.13986138635605158, 1801999800, NULL, 1),
+	(3, 'Carol', 'carol@example.org', '0e68370adb59aa0a9277521c96f713d6', '3_e6c3ae9c0eb6d13e972899daf1632b2a', '$argon2id$v=19$m=65536,t=3,p=4$BiURxkFRVX8k3IB19dXVkQ$rPs7TVDFPY7qcm7LBIuM8jmwdWX/a9WdOZzMg/v2XQ8', 'f3e6b35c7abdc27c888d7a225d7685f1', 1800000000, NULL, '', '', '', '', 0, '', 1, '', '', 1, '', '', 0, 1, 1801999800, NULL, 3.375771604938272, 0.05571728254473553, 1801999800, NULL, 1);
+INSERT INTO public.webhook VALUES
+	(8, 'https://lab.example/hook', 'whsec_', 0, 0, '', 1801913400);
 INSERT INTO public.workunit VALUES
 	(1, 'search_1_0', 1, 1, '', 1800000000, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 3, 2, 10, 6, 0, 1, 1.0609567901234571, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 2000, 3, 1800010800, 0, 0, ''),
 	(2, 'search_1_1', 1, 1, '', 1800000000, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, 3, 0.9009971509971512, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 4000, 1, 1800007200, 0, 0, ''),
@@ -1128,10 +1146,10 @@ INSERT INTO public.workunit VALUES
 	(7, 'fragile_4_1', 2, 4, '', 1800529200, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, NULL, 0, 0, NULL, 16, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 14000, 2, 1800529200, 0, 0, ''),
 	(8, 'search_5_0', 1, 5, '', 1800529200, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, 21, 2.314814814814815, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 12000, 1, 1801047600, 0, 0, ''),
 	(9, 'survey_6_0', 3, 6, '', 1801047600, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, 23, 2.312412010053688, 0, 1802086200, 0, 2, 0, 0, NULL, NULL, NULL, NULL, -1, 14000, 1, 1801049400, 0, 0, ''),
-	(10, 'survey_6_1', 3, 6, '', 1801047600, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 3, 3, 2, 11, 7, 0, NULL, 0, 0, 1802431800, 0, 0, 0, 0, NULL, NULL, NULL, NULL, -1, 16000, NULL, NULL, 0, 0, ''),
-	(11, 'survey_6_2', 3, 6, '', 1801047600, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, 27, 2.322179209516397, 0, 1802086200, 0, 2, 0, 0, NULL, NULL, NULL, NULL, -1, 18000, 2, 1801049400, 0, 0, ''),
-	(12, 'keeper_7_0', 4, 7, '', 1801049400, 0, '', '[{"name":"kept_2c78e7216b85903d179400aafe201993","open_name":"in","nbytes":5000,"md5":"a633e020972199bb8a244dc1c656a1fe","gzipped_nbytes":null,"sticky":true,"copy_file":true,"given_name":""}]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 864000000000000, 500000000, 1000000000, 0, 604800, 1, 1, 3, 10, 6, 0, 30, 2.314814814814815, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 19000, 1, 1801049400, 0, 0, ''),
-	(13, 'keeper_8_0', 4, 8, '', 1801049400, 0, '', '[{"name":"kept_2c78e7216b85903d179400aafe201993","open_name":"in","nbytes":5000,"md5":"a633e020972199bb8a244dc1c656a1fe","gzipped_nbytes":null,"sticky":true,"copy_file":true,"given_name":""}]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 864000000000000, 500000000, 1000000000, 0, 604800, 1, 1, 3, 10, 6, 0, 31, 2.314814814814815, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 20000, 1, 1801999800, 0, 0, ''),
+	(10, 'survey_6_1', 3, 6, '', 1801047600, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, 25, 2.322179209516397, 0, 1802086200, 0, 2, 0, 0, NULL, NULL, NULL, NULL, -1, 16000, 2, 1801049400, 0, 0, ''),
+	(11, 'survey_6_2', 3, 6, '', 1801047600, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, 27, 2.31256966076871, 0, 1802086200, 0, 2, 0, 0, NULL, NULL, NULL, NULL, -1, 18000, 3, 1801049400, 0, 0, ''),
+	(12, 'keeper_7_0', 4, 7, '', 1801049400, 0, '', '[{"name":"kept_2c78e7216b85903d179400aafe201993","open_name":"in","nbytes":5000,"md5":"a633e020972199bb8a244dc1c656a1fe","gzipped_nbytes":null,"sticky":true,"copy_file":true,"given_name":""}]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 864000000000000, 500000000, 1000000000, 0, 604800, 1, 1, 3, 10, 6, 0, 29, 2.314814814814815, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 19000, 1, 1801049400, 0, 0, ''),
+	(13, 'keeper_8_0', 4, 8, '', 1801049400, 0, '', '[{"name":"kept_2c78e7216b85903d179400aafe201993","open_name":"in","nbytes":5000,"md5":"a633e020972199bb8a244dc1c656a1fe","gzipped_nbytes":null,"sticky":true,"copy_file":true,"given_name":""}]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 864000000000000, 500000000, 1000000000, 0, 604800, 1, 1, 3, 10, 6, 0, 30, 2.314814814814815, 0, NULL, 0, 2, 2, 0, NULL, NULL, NULL, NULL, -1, 20000, 1, 1801999800, 0, 0, ''),
 	(14, 'open_9_0', 5, 9, '', 1801999800, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 3, 2, 10, 6, 0, NULL, 0, 0, 1802431800, 0, 0, 0, 0, NULL, NULL, NULL, NULL, -1, 21000, NULL, NULL, 0, 0, ''),
 	(15, 'open_9_1', 5, 9, '', 1801999800, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, NULL, 0, 0, 1802431800, 0, 0, 0, 0, NULL, NULL, NULL, NULL, -1, 23000, NULL, NULL, 0, 0, ''),
 	(16, 'open_10_0', 5, 10, '', 1801999800, 0, '', '[]', '[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]', 1000000000000, 100000000000000, 500000000, 1000000000, 0, 432000, 2, 2, 2, 10, 6, 0, NULL, 0, 0, 1802431800, 0, 0, 0, 0, NULL, NULL, NULL, NULL, -1, 25000, NULL, NULL, 0, 0, ''),
@@ -1144,9 +1162,9 @@ SELECT pg_catalog.setval('public.badge_id_seq', 9, true);
 SELECT pg_catalog.setval('public.batch_id_seq', 10, true);
 SELECT pg_catalog.setval('public.code_sign_key_id_seq', 1, true);
 SELECT pg_catalog.setval('public.consent_id_seq', 1, true);
-SELECT pg_catalog.setval('public.contribution_entry_id_seq', 22, true);
+SELECT pg_catalog.setval('public.contribution_entry_id_seq', 25, true);
 SELECT pg_catalog.setval('public.credit_decay_id_seq', 3, true);
-SELECT pg_catalog.setval('public.credit_entry_id_seq', 20, true);
+SELECT pg_catalog.setval('public.credit_entry_id_seq', 22, true);
 SELECT pg_catalog.setval('public.credit_inheritance_id_seq', 3, true);
 SELECT pg_catalog.setval('public.host_id_seq', 4, true);
 SELECT pg_catalog.setval('public.mail_id_seq', 1, true);
@@ -1154,7 +1172,7 @@ SELECT pg_catalog.setval('public.msg_from_host_id_seq', 1, true);
 SELECT pg_catalog.setval('public.msg_to_host_id_seq', 1, true);
 SELECT pg_catalog.setval('public.news_id_seq', 1, true);
 SELECT pg_catalog.setval('public.one_time_code_id_seq', 1, true);
-SELECT pg_catalog.setval('public.result_id_seq', 40, true);
+SELECT pg_catalog.setval('public.result_id_seq', 39, true);
 SELECT pg_catalog.setval('public.team_id_seq', 1, true);
 SELECT pg_catalog.setval('public.team_message_id_seq', 1, true);
 SELECT pg_catalog.setval('public.user_account_id_seq', 3, true);
@@ -1285,6 +1303,8 @@ ALTER TABLE ONLY public.user_account
     ADD CONSTRAINT user_account_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.user_account
     ADD CONSTRAINT user_account_weak_authenticator_key UNIQUE (weak_authenticator);
+ALTER TABLE ONLY public.webhook
+    ADD CONSTRAINT webhook_pkey PRIMARY KEY (batch_id);
 ALTER TABLE ONLY public.workunit
     ADD CONSTRAINT workunit_name_key UNIQUE (name);
 ALTER TABLE ONLY public.workunit
@@ -1337,6 +1357,7 @@ CREATE INDEX user_by_credit ON public.user_account USING btree (expavg_credit, i
 CREATE INDEX user_by_team ON public.user_account USING btree (team_id);
 CREATE INDEX user_by_total ON public.user_account USING btree (total_credit, id, erased_time) WHERE (erased_time IS NULL);
 CREATE INDEX user_to_erase ON public.user_account USING btree (erase_time) WHERE ((erase_time IS NOT NULL) AND (erased_time IS NULL));
+CREATE INDEX webhook_by_next ON public.webhook USING btree (next_time);
 CREATE INDEX wu_archive ON public.workunit USING btree (batch_id, completed_time) WHERE (file_delete_state = 2);
 CREATE INDEX wu_assimilate ON public.workunit USING btree (id) WHERE (assimilate_state = 1);
 CREATE INDEX wu_by_batch ON public.workunit USING btree (batch_id, completed_seq);

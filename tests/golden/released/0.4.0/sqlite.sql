@@ -3,7 +3,7 @@ CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
-INSERT INTO "alembic_version" VALUES('0015');
+INSERT INTO "alembic_version" VALUES('0016');
 CREATE TABLE api_reply (
     request_key TEXT NOT NULL PRIMARY KEY,
     digest TEXT DEFAULT '' NOT NULL,
@@ -23,7 +23,7 @@ CREATE TABLE api_token (
     revoke_time REAL,
     host_id INTEGER
 , apps TEXT, max_jobs INTEGER) STRICT;
-INSERT INTO "api_token" VALUES(1,'manager','c4cc5a83bd5320e97c00fb27c98177c6345c56bfc6f8bcac5f73b1d70ee7fbd5',NULL,'accounting',1.0,1801913400.0,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "api_token" VALUES(1,'manager','f8559a0d959e574ba24eb6866951e10fb20ea8a57a9cf18511ba5121bd15e623',NULL,'accounting',1.0,1801913400.0,NULL,NULL,NULL,NULL,NULL);
 INSERT INTO "api_token" VALUES(2,'user 1','user 1',1,'read submit',2.0,1801913400.0,NULL,NULL,NULL,'["search"]',10);
 CREATE TABLE app (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
@@ -74,10 +74,10 @@ INSERT INTO "app_credit" VALUES('user',1,2,2,1.80199430199430232768e+00,1.780682
 INSERT INTO "app_credit" VALUES('host',1,2,2,1.80199430199430232768e+00,1.78068233648813301073e-01,1800007200.0);
 INSERT INTO "app_credit" VALUES('user',1,3,2,3.37577160493827221898e+00,1.66064455978009617442e-01,1801047600.0);
 INSERT INTO "app_credit" VALUES('host',1,3,2,3.37577160493827221898e+00,1.66064455978009617442e-01,1801047600.0);
-INSERT INTO "app_credit" VALUES('user',3,1,2,2.31729560978504300905e+00,2.29224967572471655108e-01,1801049400.0);
-INSERT INTO "app_credit" VALUES('host',3,1,2,2.31729560978504300905e+00,2.29224967572471655108e-01,1801049400.0);
-INSERT INTO "app_credit" VALUES('user',3,2,2,2.3130871065830347355e+00,2.28926207269281867251e-01,1801049400.0);
-INSERT INTO "app_credit" VALUES('host',3,2,2,2.3130871065830347355e+00,2.28926207269281867251e-01,1801049400.0);
+INSERT INTO "app_credit" VALUES('user',3,1,3,4.6298652705537524099e+00,4.58217987602514531531e-01,1801049400.0);
+INSERT INTO "app_credit" VALUES('host',3,1,3,4.6298652705537524099e+00,4.58217987602514531531e-01,1801049400.0);
+INSERT INTO "app_credit" VALUES('user',3,2,3,4.61589464231161272778e+00,4.56952571663918949429e-01,1801049400.0);
+INSERT INTO "app_credit" VALUES('host',3,2,3,4.61589464231161272778e+00,4.56952571663918949429e-01,1801049400.0);
 INSERT INTO "app_credit" VALUES('user',4,1,1,2.3148148148148148806e+00,2.29215337486754378026e-01,1801049400.0);
 INSERT INTO "app_credit" VALUES('host',4,1,1,2.3148148148148148806e+00,2.29215337486754378026e-01,1801049400.0);
 CREATE TABLE app_day (
@@ -96,11 +96,11 @@ INSERT INTO "app_day" VALUES(1,20833,3,0,0,0,6,5.27540360873694336163e+00,3);
 INSERT INTO "app_day" VALUES(2,20833,0,1,0,0,0,0.0,0);
 INSERT INTO "app_day" VALUES(2,20839,0,2,0,0,0,0.0,0);
 INSERT INTO "app_day" VALUES(1,20845,1,0,0,0,2,4.62962962962963,2);
-INSERT INTO "app_day" VALUES(3,20845,2,0,0,0,4,4.63038271636807863274e+00,2);
+INSERT INTO "app_day" VALUES(3,20845,3,0,0,0,6,9.24575991286537,2);
 INSERT INTO "app_day" VALUES(4,20845,1,0,0,0,1,2.3148148148148148806e+00,1);
 INSERT INTO "app_day" VALUES(1,20856,0,0,0,0,0,0.0,0);
 INSERT INTO "app_day" VALUES(2,20856,0,0,1,0,0,0.0,0);
-INSERT INTO "app_day" VALUES(3,20856,0,0,1,0,0,0.0,0);
+INSERT INTO "app_day" VALUES(3,20856,0,0,0,0,0,0.0,0);
 INSERT INTO "app_day" VALUES(4,20856,1,0,1,0,0,0.0,0);
 CREATE TABLE app_host_day (
     app_id INTEGER NOT NULL,
@@ -140,12 +140,12 @@ CREATE TABLE app_version (
     expavg_time REAL DEFAULT 0 NOT NULL,
     UNIQUE (app_id, platform, version_num, plan_class)
 ) STRICT;
-INSERT INTO "app_version" VALUES(1,1,'any',100,'',0,0,'7.20.5','','[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"942b25c74db7db00a7659a21fb8ee4be114de411415b2ada8bb0c69c48a9d300\nbf364fb7fad4fd805f4f7d609a535ca766d2c7a87489a344d0a7e927d4915989\nbce78f46bfecc19bc280987aaa88704fea8ef21e5af40c0e53c47c9bcfa09d2e\n2f2c41798abe923393973ac3e8708e6277ce25dc4f0475fd83cbcbc7a0e7d81b\n.\n","gzipped_nbytes":null}]',0,0,1800000000.0,1.0,'{}',6,4.03333333333333432513e-01,6.72222222222222578341e-03,4.03333333333333529657e-02,0.0,5.27540360873694336163e+00,5.3247968183532827513e-02,1801999800.0);
-INSERT INTO "app_version" VALUES(2,2,'any',100,'',0,0,'7.20.5','','[{"name":"fragile_21f2c793b2dd479f6021e21d2bb202be.sh","open_name":"fragile.sh","nbytes":20,"md5":"d94ddbbb297e9aad4eb3f74d0368bae9","executable":false,"main_program":true,"copy_file":false,"signature":"9b36a3d71d67d4fa8b88679bdf25977b3f1d9a806ff0c355cc0123185b41c43e\n28768822e0cda779084c8341f1c264d6cc052c157dbed90dd3f068d99db6d799\n623b69ccc5fb21e8dc13e49964de9eb8ec8890c9d4bbe6ec421e4b1c603de01e\ndb5c757497da0ac5315b81962516eed0419b3c9db93eb7f502e9688ecad304a6\n.\n","gzipped_nbytes":null}]',0,0,1800010800.0,1.0,'{}',0,0.0,0.0,0.0,0.0,0.0,0.0,1800010800.0);
-INSERT INTO "app_version" VALUES(3,1,'any',101,'',0,0,'7.20.5','','[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"942b25c74db7db00a7659a21fb8ee4be114de411415b2ada8bb0c69c48a9d300\nbf364fb7fad4fd805f4f7d609a535ca766d2c7a87489a344d0a7e927d4915989\nbce78f46bfecc19bc280987aaa88704fea8ef21e5af40c0e53c47c9bcfa09d2e\n2f2c41798abe923393973ac3e8708e6277ce25dc4f0475fd83cbcbc7a0e7d81b\n.\n","gzipped_nbytes":null}]',0,0,1800529200.0,1.0,'{}',0,0.0,0.0,0.0,0.0,4.62962962962963,1.3499683530953124344e-01,1801999800.0);
-INSERT INTO "app_version" VALUES(4,3,'any',100,'',0,0,'7.20.5','','[{"name":"survey_d23bddda43e2ad10a8081b30db701dac.sh","open_name":"survey.sh","nbytes":19,"md5":"fb061c4309eaa50c99a55f65f6659d26","executable":false,"main_program":true,"copy_file":false,"signature":"03d43e7e668e066716a5eca6fb6baca7ef0590e3fa8e73ee1191b8dc5094e1f9\n8cbdbfd993c6f927c3bf110dec3b00675e2d41159adbb5a75d61e206c931d249\n0e9578e30303719eef1234ce5a3b40118997a0b144b4e19a7f53842887b9f46b\n3dbce7f948e19f8e87eaabaad323d3c8feca057ef34dc18b4c890d99d09e315e\n.\n","gzipped_nbytes":null}]',0,0,1801047600.0,1.0,'{}',4,3.85000000000000064392e-01,3.0249999999999994775e-03,1.209999999999999791e-02,0.0,4.63038271636807863274e+00,1.54196159759133616384e-01,1801999800.0);
-INSERT INTO "app_version" VALUES(5,4,'any',100,'',0,0,'7.20.5','','[{"name":"keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","open_name":"keeper.sh","nbytes":19,"md5":"509930986cefdfa6af9c974479f067e3","executable":false,"main_program":true,"copy_file":false,"signature":"1e53a8939abc4ed0df100d7c85a1f66d4d60ca58ad42a5455622e97e99b8d2d2\n83094c32198a96f754700f53cd5146a8af525245ec02346c8d3823eda0ce4fa2\na128c0897b192272bb9aefe8505caa581c68cc401932869f64736fa385b2caa3\n55d92e94241464911dbae3e79918ca49b9f17a420a6c060cdcd4cfca1832b2e9\n.\n","gzipped_nbytes":null}]',0,0,1801049400.0,1.0,'{}',0,0.0,0.0,0.0,0.0,4.62962962962963,3.0634057920618268378e-01,1801999800.0);
-INSERT INTO "app_version" VALUES(6,5,'any',100,'',0,0,'7.20.5','','[{"name":"open_63b23a5920ed4fb2485119e1484c6213.sh","open_name":"open.sh","nbytes":17,"md5":"3c36cfadc83976efdc7469530e4a6937","executable":false,"main_program":true,"copy_file":false,"signature":"459f921c63c76f231b8f44e2524f829f3c20834e046b614a3b1384b1cf5265d5\n03c2b580513fd95433bba0587c0e9398dc4bbc53a30ce32597d1985733fe777e\ncbd65f327d8dc55ca609d13177f4e06f2bfbdc1265bfd3ff9a9a586abeff5bcc\n5308d7a5d67d5fe35579b4ddd3b8b28366e564553081f3dbb34de272cf057b19\n.\n","gzipped_nbytes":null}]',0,0,1801999800.0,1.0,'{}',0,0.0,0.0,0.0,0.0,0.0,0.0,1801999800.0);
+INSERT INTO "app_version" VALUES(1,1,'any',100,'',0,0,'7.20.5','','[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"1eb4e6877788bf156f1f559c78560af6fb7ce8e5b76d74dc0d5214207a0d2601\n44790c8295e1d691f247960c288730fc48283c74e237e9d5ead9fc17ddcfbf31\nbd6d2e1b0ee341ba14f97eede19beeedd2141ff4c142a8fe20f8b810c5b4d968\n74d6089847c63317a2ab57e734133a96876283ef0a3930acb2b17960051b5fa3\n.\n","gzipped_nbytes":null}]',0,0,1800000000.0,1.0,'{}',6,4.03333333333333432513e-01,6.72222222222222578341e-03,4.03333333333333529657e-02,0.0,5.27540360873694336163e+00,5.3247968183532827513e-02,1801999800.0);
+INSERT INTO "app_version" VALUES(2,2,'any',100,'',0,0,'7.20.5','','[{"name":"fragile_21f2c793b2dd479f6021e21d2bb202be.sh","open_name":"fragile.sh","nbytes":20,"md5":"d94ddbbb297e9aad4eb3f74d0368bae9","executable":false,"main_program":true,"copy_file":false,"signature":"839da615157e39fe90be5e614b4610d226974f1babdc39e2c697261994e93b07\n829b5c7627ddeff9fd57e5e682635442b4767103fb6c987714e558242bc1ad9e\n4fc019c122cc9a0d5ef5d1b69ced71478ca6bbba6464f5046b84637d32f33755\n6861b6a6afac480618879d2d3cd14a96ce0a5f9a3e9429a543a303e67d511bc4\n.\n","gzipped_nbytes":null}]',0,0,1800010800.0,1.0,'{}',0,0.0,0.0,0.0,0.0,0.0,0.0,1800010800.0);
+INSERT INTO "app_version" VALUES(3,1,'any',101,'',0,0,'7.20.5','','[{"name":"search_eb2955b56cc4994434238ad0c04632b4.sh","open_name":"search.sh","nbytes":19,"md5":"15c2796b88a7fe61e29bd231598ac359","executable":false,"main_program":true,"copy_file":false,"signature":"1eb4e6877788bf156f1f559c78560af6fb7ce8e5b76d74dc0d5214207a0d2601\n44790c8295e1d691f247960c288730fc48283c74e237e9d5ead9fc17ddcfbf31\nbd6d2e1b0ee341ba14f97eede19beeedd2141ff4c142a8fe20f8b810c5b4d968\n74d6089847c63317a2ab57e734133a96876283ef0a3930acb2b17960051b5fa3\n.\n","gzipped_nbytes":null}]',0,0,1800529200.0,1.0,'{}',0,0.0,0.0,0.0,0.0,4.62962962962963,1.3499683530953124344e-01,1801999800.0);
+INSERT INTO "app_version" VALUES(4,3,'any',100,'',0,0,'7.20.5','','[{"name":"survey_d23bddda43e2ad10a8081b30db701dac.sh","open_name":"survey.sh","nbytes":19,"md5":"fb061c4309eaa50c99a55f65f6659d26","executable":false,"main_program":true,"copy_file":false,"signature":"82281315946d9a27ecaa8714d5028e2d48a2a98eccd796cfd2c729e4df7e6159\n4246775a92300c27f7fbe09ec3b4c200b7b57374ed887e1bb7983e0cf2696a63\n5b4aae370a8c28f74b2a3c879fffe3cabe2a56652a30969e70138fc2842af55a\nab89266b8f9500132d9b0a84d442bd755c698ea60ea209230ba52d814c5ee85a\n.\n","gzipped_nbytes":null}]',0,0,1801047600.0,1.0,'{}',6,3.85000000000000064392e-01,3.0249999999999994775e-03,1.81499999999999959976e-02,0.0,9.24575991286537,3.0797177914260809306e-01,1801999800.0);
+INSERT INTO "app_version" VALUES(5,4,'any',100,'',0,0,'7.20.5','','[{"name":"keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","open_name":"keeper.sh","nbytes":19,"md5":"509930986cefdfa6af9c974479f067e3","executable":false,"main_program":true,"copy_file":false,"signature":"a52204ec18628aea482aaa81d03580d20dcf844371555ba01f4bce93f6d092bf\na6e4d84dd6cbf6c57e07ec9db5dec4e691fc4f981ae14b8b739e8b2ca14078fd\na822513ac5589c6b7df4ab5b60ce776b12995265d9ee5b1179201504c783fde6\nc3aa00b2c5662e6367a03f7c7dea5ec1ea65238ffa8c2eb179ba50d8dc7c46fd\n.\n","gzipped_nbytes":null}]',0,0,1801049400.0,1.0,'{}',0,0.0,0.0,0.0,0.0,4.62962962962963,3.0634057920618268378e-01,1801999800.0);
+INSERT INTO "app_version" VALUES(6,5,'any',100,'',0,0,'7.20.5','','[{"name":"open_63b23a5920ed4fb2485119e1484c6213.sh","open_name":"open.sh","nbytes":17,"md5":"3c36cfadc83976efdc7469530e4a6937","executable":false,"main_program":true,"copy_file":false,"signature":"0973d35206a589f906f725e2f3a64a386f3ca258a1aa4f4e5262286349c6c64a\n577036dd62654b9f6e41dd7cdb3e2b3c2f9f3ba04bc668ab4d5e755d842be636\n11defe2d2ddd322a647fa5e71e78027bfac961e5a804cb0ab970e7b752a0b914\nacfda393c528ec53581cb7204a8d2a41b61dda5233ee07ca1485056d5eebc50b\n.\n","gzipped_nbytes":null}]',0,0,1801999800.0,1.0,'{}',0,0.0,0.0,0.0,0.0,0.0,0.0,1801999800.0);
 CREATE TABLE audit_entry (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     time REAL DEFAULT 0 NOT NULL,
@@ -209,7 +209,7 @@ INSERT INTO "batch" VALUES(2,'batch',2,NULL,NULL,2,1800010800.0,1800010800.0,1,0
 INSERT INTO "batch" VALUES(3,'batch',2,NULL,NULL,1,1800010800.0,NULL,1,0,0,0,1.0,10000.0,0,0);
 INSERT INTO "batch" VALUES(4,'batch',2,NULL,NULL,3,1800529200.0,NULL,2,0,2,0,1.0,14000.0,0,0);
 INSERT INTO "batch" VALUES(5,'batch',1,NULL,NULL,4,1800529200.0,1801047600.0,1,1,0,0,1.0,12000.0,-1,0);
-INSERT INTO "batch" VALUES(6,'batch',3,NULL,NULL,1,1801047600.0,NULL,3,2,0,0,1.0,18000.0,0,0);
+INSERT INTO "batch" VALUES(6,'batch',3,NULL,NULL,2,1801047600.0,1801049400.0,3,3,0,0,1.0,18000.0,0,0);
 INSERT INTO "batch" VALUES(7,'batch',4,NULL,NULL,2,1801049400.0,1801049400.0,1,1,0,0,1.0,19000.0,0,0);
 INSERT INTO "batch" VALUES(8,'batch',4,NULL,NULL,2,1801049400.0,1801999800.0,1,1,0,0,1.0,20000.0,0,0);
 INSERT INTO "batch" VALUES(9,'batch',5,NULL,NULL,1,1801999800.0,NULL,2,0,0,0,1.0,23000.0,0,0);
@@ -222,10 +222,10 @@ CREATE TABLE code_sign_key (
     successor_signature TEXT DEFAULT '' NOT NULL
 ) STRICT;
 INSERT INTO "code_sign_key" VALUES(1,'1024
-b2e76ad5f3991b28c6231b77b280749246819084f5089efd0b0fbd1643f4143c
-4d4c1e2b1300e38f32b05830ce400b696a705817af5ebd4a140479176bb324af
-aa3ce0e6e9ea5cd04d762ce50dad6344893e0b2d9ee4d6e03f803f10e0a1e31d
-0bb8f219bbecba44ca8b770fb8937ce36b709f9cd7af7db98056be701cfa27d7
+d2d341f706b2dcadeefd545f86432e7a2bf6c2c2136e3d44b2ec26404004c8d1
+8bb314690672b3ae01d67a45f979c9f2d25ac77cf24a1262f2cd633fb69d09c4
+1164dbd38491f52768304f8252a57b1bd5f9d9c231c38f0f9adffebd8a958a1d
+6178e05215c9c8b2290146f3e480a9ea3cf118135970de7e57e643c076a867bf
 0000000000000000000000000000000000000000000000000000000000000000
 0000000000000000000000000000000000000000000000000000000000000000
 0000000000000000000000000000000000000000000000000000000000000000
@@ -249,17 +249,17 @@ CREATE TABLE contribution (
     expavg_time REAL DEFAULT 0 NOT NULL,
     PRIMARY KEY (owner, owner_id, kind)
 ) STRICT;
-INSERT INTO "contribution" VALUES('host',1,'storage',43750.0,4.26368542437705400505e+03,1801848600.0);
-INSERT INTO "contribution" VALUES('user',1,'storage',43750.0,4.26368542437705400505e+03,1801848600.0);
+INSERT INTO "contribution" VALUES('host',1,'storage',45000.0,4447.76406828279,1801870200.0);
+INSERT INTO "contribution" VALUES('user',1,'storage',45000.0,4447.76406828279,1801870200.0);
 INSERT INTO "contribution" VALUES('host',1,'received',5057.0,5.67139677536263320679e+02,1801049400.0);
-INSERT INTO "contribution" VALUES('host',1,'sent',350006.0,2.69600817474276118444e+05,1801049400.0);
+INSERT INTO "contribution" VALUES('host',1,'sent',420006.0,2.76532289279875578358e+05,1801049400.0);
 INSERT INTO "contribution" VALUES('host',2,'received',38.0,7.01531490747825756679e+01,1801049400.0);
-INSERT INTO "contribution" VALUES('host',2,'sent',140000.0,6.72693147180559951813e+06,1801049400.0);
+INSERT INTO "contribution" VALUES('host',2,'sent',210000.0,6.73386294361119903603e+06,1801049400.0);
 INSERT INTO "contribution" VALUES('host',3,'received',19.0,456.0,1800010800.0);
 INSERT INTO "contribution" VALUES('user',1,'received',5057.0,5.67139677536263320679e+02,1801049400.0);
-INSERT INTO "contribution" VALUES('user',1,'sent',350006.0,2.69600817474276118444e+05,1801049400.0);
+INSERT INTO "contribution" VALUES('user',1,'sent',420006.0,2.76532289279875578358e+05,1801049400.0);
 INSERT INTO "contribution" VALUES('user',2,'received',38.0,7.01531490747825756679e+01,1801049400.0);
-INSERT INTO "contribution" VALUES('user',2,'sent',140000.0,6.72693147180559951813e+06,1801049400.0);
+INSERT INTO "contribution" VALUES('user',2,'sent',210000.0,6.73386294361119903603e+06,1801049400.0);
 INSERT INTO "contribution" VALUES('user',3,'received',19.0,456.0,1800010800.0);
 CREATE TABLE contribution_entry (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
@@ -271,28 +271,31 @@ CREATE TABLE contribution_entry (
     work_start REAL DEFAULT 0 NOT NULL,
     facts TEXT DEFAULT '{}' NOT NULL
 ) STRICT;
-INSERT INTO "contribution_entry" VALUES(1,1801135800.0,'storage',1,1,2500.0,1801071000.0,'{"until":1801114200.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
-INSERT INTO "contribution_entry" VALUES(2,1801265400.0,'storage',1,1,7500.0,1801114200.0,'{"until":1801243800.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
-INSERT INTO "contribution_entry" VALUES(3,1801308600.0,'storage',1,1,2500.0,1801243800.0,'{"until":1801287000.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
-INSERT INTO "contribution_entry" VALUES(4,1801351800.0,'storage',1,1,2500.0,1801287000.0,'{"until":1801330200.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
-INSERT INTO "contribution_entry" VALUES(5,1801395000.0,'storage',1,1,2500.0,1801330200.0,'{"until":1801373400.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
-INSERT INTO "contribution_entry" VALUES(6,1801438200.0,'storage',1,1,2500.0,1801373400.0,'{"until":1801416600.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
-INSERT INTO "contribution_entry" VALUES(7,1801783800.0,'storage',1,1,20000.0,1801416600.0,'{"until":1801762200.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
-INSERT INTO "contribution_entry" VALUES(8,1801848600.0,'storage',1,1,3750.0,1801762200.0,'{"until":1801827000.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
-INSERT INTO "contribution_entry" VALUES(9,1800007200.0,'sent',1,1,70000.0,1800000000.0,'{"result":3}');
-INSERT INTO "contribution_entry" VALUES(10,1800007200.0,'received',1,1,19.0,1800000000.0,'{"result":3,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}');
-INSERT INTO "contribution_entry" VALUES(11,1800007200.0,'received',2,2,19.0,1800000000.0,'{"result":4,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}');
-INSERT INTO "contribution_entry" VALUES(12,1800007200.0,'sent',1,1,70000.0,1800000000.0,'{"result":5}');
-INSERT INTO "contribution_entry" VALUES(13,1800010800.0,'sent',1,1,70000.0,1800000000.0,'{"result":1}');
-INSERT INTO "contribution_entry" VALUES(14,1800010800.0,'received',3,3,19.0,1800007200.0,'{"result":7,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}');
-INSERT INTO "contribution_entry" VALUES(15,1801049400.0,'sent',1,1,70000.0,1801047600.0,'{"result":23}');
-INSERT INTO "contribution_entry" VALUES(16,1801049400.0,'received',1,1,19.0,1801047600.0,'{"result":23,"files":["survey_d23bddda43e2ad10a8081b30db701dac.sh"]}');
-INSERT INTO "contribution_entry" VALUES(17,1801049400.0,'sent',2,2,70000.0,1801048500.0,'{"result":24}');
-INSERT INTO "contribution_entry" VALUES(18,1801049400.0,'received',2,2,19.0,1801048500.0,'{"result":24,"files":["survey_d23bddda43e2ad10a8081b30db701dac.sh"]}');
-INSERT INTO "contribution_entry" VALUES(19,1801049400.0,'sent',1,1,70000.0,1801047600.0,'{"result":27}');
-INSERT INTO "contribution_entry" VALUES(20,1801049400.0,'sent',2,2,70000.0,1801048500.0,'{"result":28}');
-INSERT INTO "contribution_entry" VALUES(21,1801049400.0,'sent',1,1,6.0,1801049400.0,'{"result":30}');
-INSERT INTO "contribution_entry" VALUES(22,1801049400.0,'received',1,1,5019.0,1801049400.0,'{"result":30,"files":["keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","kept_2c78e7216b85903d179400aafe201993"]}');
+INSERT INTO "contribution_entry" VALUES(1,1801157400.0,'storage',1,1,3750.0,1801071000.0,'{"until":1801135800.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
+INSERT INTO "contribution_entry" VALUES(2,1801265400.0,'storage',1,1,6250.0,1801135800.0,'{"until":1801243800.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
+INSERT INTO "contribution_entry" VALUES(3,1801330200.0,'storage',1,1,3750.0,1801243800.0,'{"until":1801308600.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
+INSERT INTO "contribution_entry" VALUES(4,1801395000.0,'storage',1,1,3750.0,1801308600.0,'{"until":1801373400.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
+INSERT INTO "contribution_entry" VALUES(5,1801611000.0,'storage',1,1,12500.0,1801373400.0,'{"until":1801589400.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
+INSERT INTO "contribution_entry" VALUES(6,1801719000.0,'storage',1,1,6250.0,1801589400.0,'{"until":1801697400.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
+INSERT INTO "contribution_entry" VALUES(7,1801762200.0,'storage',1,1,2500.0,1801697400.0,'{"until":1801740600.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
+INSERT INTO "contribution_entry" VALUES(8,1801805400.0,'storage',1,1,2500.0,1801740600.0,'{"until":1801783800.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
+INSERT INTO "contribution_entry" VALUES(9,1801870200.0,'storage',1,1,3750.0,1801783800.0,'{"until":1801848600.0,"file":"kept_2c78e7216b85903d179400aafe201993","offset":0,"length":5000}');
+INSERT INTO "contribution_entry" VALUES(10,1800007200.0,'sent',1,1,70000.0,1800000000.0,'{"result":3}');
+INSERT INTO "contribution_entry" VALUES(11,1800007200.0,'received',1,1,19.0,1800000000.0,'{"result":3,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}');
+INSERT INTO "contribution_entry" VALUES(12,1800007200.0,'received',2,2,19.0,1800000000.0,'{"result":4,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}');
+INSERT INTO "contribution_entry" VALUES(13,1800007200.0,'sent',1,1,70000.0,1800000000.0,'{"result":5}');
+INSERT INTO "contribution_entry" VALUES(14,1800010800.0,'sent',1,1,70000.0,1800000000.0,'{"result":1}');
+INSERT INTO "contribution_entry" VALUES(15,1800010800.0,'received',3,3,19.0,1800007200.0,'{"result":7,"files":["search_eb2955b56cc4994434238ad0c04632b4.sh"]}');
+INSERT INTO "contribution_entry" VALUES(16,1801049400.0,'sent',1,1,70000.0,1801047600.0,'{"result":23}');
+INSERT INTO "contribution_entry" VALUES(17,1801049400.0,'received',1,1,19.0,1801047600.0,'{"result":23,"files":["survey_d23bddda43e2ad10a8081b30db701dac.sh"]}');
+INSERT INTO "contribution_entry" VALUES(18,1801049400.0,'sent',2,2,70000.0,1801048500.0,'{"result":24}');
+INSERT INTO "contribution_entry" VALUES(19,1801049400.0,'received',2,2,19.0,1801048500.0,'{"result":24,"files":["survey_d23bddda43e2ad10a8081b30db701dac.sh"]}');
+INSERT INTO "contribution_entry" VALUES(20,1801049400.0,'sent',1,1,70000.0,1801047600.0,'{"result":25}');
+INSERT INTO "contribution_entry" VALUES(21,1801049400.0,'sent',2,2,70000.0,1801048500.0,'{"result":26}');
+INSERT INTO "contribution_entry" VALUES(22,1801049400.0,'sent',1,1,70000.0,1801047600.0,'{"result":27}');
+INSERT INTO "contribution_entry" VALUES(23,1801049400.0,'sent',2,2,70000.0,1801048500.0,'{"result":28}');
+INSERT INTO "contribution_entry" VALUES(24,1801049400.0,'sent',1,1,6.0,1801049400.0,'{"result":29}');
+INSERT INTO "contribution_entry" VALUES(25,1801049400.0,'received',1,1,5019.0,1801049400.0,'{"result":29,"files":["keeper_cbb10af7f398a86e3751da7b7ff9df34.sh","kept_2c78e7216b85903d179400aafe201993"]}');
 CREATE TABLE credit_day (
     owner TEXT NOT NULL,
     owner_id INTEGER NOT NULL,
@@ -307,13 +310,13 @@ CREATE TABLE credit_day (
     PRIMARY KEY (owner, owner_id, day)
 ) STRICT;
 INSERT INTO "credit_day" VALUES('user',1,20833,1,2.41245251661918391761e+00,3,2.41245251661918391761e+00,3,2.37594681819460917804e-01,1800010800.0);
-INSERT INTO "credit_day" VALUES('user',1,20845,1,6.94692523941467321435e+00,4,9.35937775603385624378e+00,7,7.54328779350493583422e-01,1801049400.0);
+INSERT INTO "credit_day" VALUES('user',1,20845,1,9.25949490018338217112e+00,5,1.16719474168025652007e+01,8,9.83321799380536432089e-01,1801049400.0);
 INSERT INTO "credit_day" VALUES('host',1,20833,1,2.41245251661918391761e+00,3,2.41245251661918391761e+00,3,2.37594681819460917804e-01,1800010800.0);
-INSERT INTO "credit_day" VALUES('host',1,20845,1,6.94692523941467321435e+00,4,9.35937775603385624378e+00,7,7.54328779350493583422e-01,1801049400.0);
+INSERT INTO "credit_day" VALUES('host',1,20845,1,9.25949490018338217112e+00,5,1.16719474168025652007e+01,8,9.83321799380536432089e-01,1801049400.0);
 INSERT INTO "credit_day" VALUES('user',2,20833,1,1.80199430199430232768e+00,2,1.80199430199430232768e+00,2,1.78068233648813301073e-01,1800007200.0);
-INSERT INTO "credit_day" VALUES('user',2,20845,1,2.3130871065830347355e+00,2,4.11508140857733728523e+00,4,2.77629051932966552929e-01,1801049400.0);
+INSERT INTO "credit_day" VALUES('user',2,20845,1,4.61589464231161272778e+00,3,6.41788894430591660977e+00,5,5.05655416327603690618e-01,1801049400.0);
 INSERT INTO "credit_day" VALUES('host',2,20833,1,1.80199430199430232768e+00,2,1.80199430199430232768e+00,2,1.78068233648813301073e-01,1800007200.0);
-INSERT INTO "credit_day" VALUES('host',2,20845,1,2.3130871065830347355e+00,2,4.11508140857733728523e+00,4,2.77629051932966552929e-01,1801049400.0);
+INSERT INTO "credit_day" VALUES('host',2,20845,1,4.61589464231161272778e+00,3,6.41788894430591660977e+00,5,5.05655416327603690618e-01,1801049400.0);
 INSERT INTO "credit_day" VALUES('user',3,20833,1,1.06095679012345711633e+00,1,1.06095679012345711633e+00,1,1.04409525528764146606e-01,1800010800.0);
 INSERT INTO "credit_day" VALUES('user',3,20845,1,2.3148148148148148806e+00,1,3.37577160493827221898e+00,2,2.55910872907211928151e-01,1801047600.0);
 INSERT INTO "credit_day" VALUES('host',3,20833,1,1.06095679012345711633e+00,1,1.06095679012345711633e+00,1,1.04409525528764146606e-01,1800010800.0);
@@ -326,9 +329,9 @@ CREATE TABLE credit_decay (
     last_id INTEGER DEFAULT 0 NOT NULL,
     last_entry_id INTEGER DEFAULT 0 NOT NULL
 ) STRICT;
-INSERT INTO "credit_decay" VALUES(1,1801999800.0,'host',1,3,19);
-INSERT INTO "credit_decay" VALUES(2,1801999800.0,'user_account',1,3,19);
-INSERT INTO "credit_decay" VALUES(3,1801999800.0,'app_version',1,5,19);
+INSERT INTO "credit_decay" VALUES(1,1801999800.0,'host',1,3,21);
+INSERT INTO "credit_decay" VALUES(2,1801999800.0,'user_account',1,3,21);
+INSERT INTO "credit_decay" VALUES(3,1801999800.0,'app_version',1,5,21);
 CREATE TABLE credit_entry (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     time REAL DEFAULT 0 NOT NULL,
@@ -359,14 +362,16 @@ INSERT INTO "credit_entry" VALUES(9,1801047600.0,21,8,3,3,NULL,3,'grant','credit
 INSERT INTO "credit_entry" VALUES(10,1801047600.0,22,8,1,1,NULL,3,'grant','creditnew-deployed',2.3148148148148148806e+00,2.3148148148148148806e+00,200.0,1801047600.0,'[["no_run_time","No usable run time was reported: the job''s estimate is used.",{}],["pegged_average","Granted {amount}: average of {n} claims ({normal} normal), weighted by their distance from the estimate {peg}.",{"amount":2.314814814814815,"n":2,"normal":0,"peg":2.314814814814815}]]','{"result":[0.0,0.0,1801047600.0,1801047600.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,false,false,1047600.0,1],"host":[3,0.0857375,true,1800432000.0,[3,0.33000000000000007,0.0,0.0],[3,1.1000000000000001e-10,0.0,0.0],[3,7200.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
 INSERT INTO "credit_entry" VALUES(11,1801049400.0,23,9,1,1,NULL,4,'escrow','ledger',2.31241201005368779419e+00,2.31241201005368779419e+00,200.0,1801047600.0,'[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.312412010053688,"value":2.314814814814815,"n":1,"weight":0.0017519430227076077,"factor":0.998961988343193}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]','{"result":[110.00000000000001,100.0,1801047600.0,1801048500.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,2.312412010053688,"normal",false,true,false,1049400.0,1],"host":[0,0.1,true,1801479600.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
 INSERT INTO "credit_entry" VALUES(12,1801049400.0,24,9,2,2,NULL,4,'escrow','ledger',2.31240841307409317195e+00,2.31240841307409317195e+00,200.0,1801048500.0,'[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.312408413074093,"value":2.314814814814815,"n":1,"weight":0.0017519430227076077,"factor":0.9989604344480082}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]','{"result":[110.00000000000001,100.0,1801048500.0,1801049400.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,2.312408413074093,"normal",false,false,false,1049400.0,1],"host":[0,0.1,true,1801480500.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
-INSERT INTO "credit_entry" VALUES(13,1801049400.0,27,11,1,1,NULL,4,'escrow','ledger',2.32217920951639689164e+00,2.32217920951639689164e+00,200.0,1801047600.0,'[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.322179209516397,"value":2.314814814814815,"n":1,"weight":0.012550337050091419,"factor":1.0031814185110834}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]','{"result":[110.00000000000001,100.0,1801047600.0,1801048500.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,2.322179209516397,"normal",false,true,false,1049400.0,1],"host":[1,0.095,true,1801479600.0,[1,0.33000000000000007,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,900.0,0.0,0.0]],"version":[0.0,[2,0.38500000000000006,0.0030249999999999995,0.006049999999999999]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
-INSERT INTO "credit_entry" VALUES(14,1801049400.0,28,11,2,2,NULL,4,'escrow','ledger',2.31376580009197629905e+00,2.31376580009197629905e+00,200.0,1801048500.0,'[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.3137658000919763,"value":2.314814814814815,"n":1,"weight":0.013056918959690345,"factor":0.9995468256397337}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]','{"result":[110.00000000000001,100.0,1801048500.0,1801049400.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,2.3137658000919763,"normal",false,false,false,1049400.0,1],"host":[1,0.095,true,1801480500.0,[1,0.44000000000000006,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,900.0,0.0,0.0]],"version":[0.0,[2,0.38500000000000006,0.0030249999999999995,0.006049999999999999]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
-INSERT INTO "credit_entry" VALUES(15,1801049400.0,23,9,1,1,NULL,4,'settlement','ledger',0.0,-1.15620600502684389709e+00,200.0,1801049400.0,'[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]','{"granted_time":1801049400.0,"event":2,"record":[1,4,"1"]}');
-INSERT INTO "credit_entry" VALUES(16,1801049400.0,24,9,2,2,NULL,4,'settlement','ledger',0.0,-1.15620420653704658597e+00,200.0,1801049400.0,'[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]','{"granted_time":1801049400.0,"event":2,"record":[2,4,"1"]}');
-INSERT INTO "credit_entry" VALUES(17,1801049400.0,27,11,1,1,NULL,4,'settlement','ledger',0.0,-1.16108960475819822377e+00,200.0,1801049400.0,'[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]','{"granted_time":1801049400.0,"event":3,"record":[1,4,"1"]}');
-INSERT INTO "credit_entry" VALUES(18,1801049400.0,28,11,2,2,NULL,4,'settlement','ledger',0.0,-1.15688290004598792748e+00,200.0,1801049400.0,'[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]','{"granted_time":1801049400.0,"event":3,"record":[2,4,"1"]}');
-INSERT INTO "credit_entry" VALUES(19,1801049400.0,30,12,1,1,NULL,5,'grant','benchmark',2.3148148148148148806e+00,2.3148148148148148806e+00,200.0,1801049400.0,'[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]','{"result":[0.0,0.0,1801049400.0,1801049400.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1049400.0,1],"host":[0,0.1,true,1801654200.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}');
-INSERT INTO "credit_entry" VALUES(20,1801999800.0,31,13,1,1,1,5,'grant','benchmark',2.3148148148148148806e+00,2.3148148148148148806e+00,200.0,1801999800.0,'[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]','{"result":[0.0,0.0,1801999800.0,1801999800.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1999800.0,1],"host":[1,0.095,true,1801654200.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}');
+INSERT INTO "credit_entry" VALUES(13,1801049400.0,25,10,1,1,NULL,4,'escrow','ledger',2.32217920951639689164e+00,2.32217920951639689164e+00,200.0,1801047600.0,'[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.322179209516397,"value":2.314814814814815,"n":1,"weight":0.012550337050091419,"factor":1.0031814185110834}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]','{"result":[110.00000000000001,100.0,1801047600.0,1801048500.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,2.322179209516397,"normal",false,true,false,1049400.0,1],"host":[1,0.095,true,1801479600.0,[1,0.33000000000000007,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,900.0,0.0,0.0]],"version":[0.0,[2,0.38500000000000006,0.0030249999999999995,0.006049999999999999]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
+INSERT INTO "credit_entry" VALUES(14,1801049400.0,26,10,2,2,NULL,4,'escrow','ledger',2.31376580009197629905e+00,2.31376580009197629905e+00,200.0,1801048500.0,'[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.3137658000919763,"value":2.314814814814815,"n":1,"weight":0.013056918959690345,"factor":0.9995468256397337}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]','{"result":[110.00000000000001,100.0,1801048500.0,1801049400.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,2.3137658000919763,"normal",false,false,false,1049400.0,1],"host":[1,0.095,true,1801480500.0,[1,0.44000000000000006,0.0,0.0],[1,1.1000000000000001e-10,0.0,0.0],[1,900.0,0.0,0.0]],"version":[0.0,[2,0.38500000000000006,0.0030249999999999995,0.006049999999999999]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
+INSERT INTO "credit_entry" VALUES(15,1801049400.0,27,11,1,1,NULL,4,'escrow','ledger',2.31256966076871,2.31256966076871,200.0,1801047600.0,'[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.31256966076871,"value":2.314814814814815,"n":1,"weight":0.02907274082727323,"factor":0.9990300934520827}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]','{"result":[110.00000000000001,100.0,1801047600.0,1801048500.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,2.31256966076871,"normal",false,true,false,1049400.0,1],"host":[2,0.09025,true,1801479600.0,[2,0.33000000000000007,0.0,0.0],[2,1.1000000000000001e-10,0.0,0.0],[2,900.0,0.0,0.0]],"version":[0.0,[4,0.38500000000000006,0.0030249999999999995,0.012099999999999998]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
+INSERT INTO "credit_entry" VALUES(16,1801049400.0,28,11,2,2,NULL,4,'escrow','ledger',2.30280753572857888045e+00,2.30280753572857888045e+00,200.0,1801048500.0,'[["ledger_partners","Granted {amount}: the estimate is worth {value}, and other computers ({n}) found the job {factor} times as long. Their reports count with weight {weight}; its own report did not raise the credit.",{"amount":2.302807535728579,"value":2.314814814814815,"n":1,"weight":0.029761356002118995,"factor":0.994812855434746}],["ledger_provisional","Provisional until the computer passes its next check. A job of ordinary size is checked with probability {chance}, drawn after its result arrived.",{"chance":1.0}]]','{"result":[110.00000000000001,100.0,1801048500.0,1801049400.0,4000000000.0,4.0,4000000000.0,4000000000.0,0.0,0.0,0.0,2.302807535728579,"normal",false,false,false,1049400.0,1],"host":[2,0.09025,true,1801480500.0,[2,0.44000000000000006,0.0,0.0],[2,1.1000000000000001e-10,0.0,0.0],[2,900.0,0.0,0.0]],"version":[0.0,[4,0.38500000000000006,0.0030249999999999995,0.012099999999999998]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,100000000000000.0,0.0],"max_granted":73000000.0}');
+INSERT INTO "credit_entry" VALUES(17,1801049400.0,23,9,1,1,NULL,4,'settlement','ledger',0.0,-1.15620600502684389709e+00,200.0,1801049400.0,'[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]','{"granted_time":1801049400.0,"event":2,"record":[1,4,"1"]}');
+INSERT INTO "credit_entry" VALUES(18,1801049400.0,24,9,2,2,NULL,4,'settlement','ledger',0.0,-1.15620420653704658597e+00,200.0,1801049400.0,'[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]','{"granted_time":1801049400.0,"event":2,"record":[2,4,"1"]}');
+INSERT INTO "credit_entry" VALUES(19,1801049400.0,25,10,1,1,NULL,4,'settlement','ledger',0.0,-1.16108960475819822377e+00,200.0,1801049400.0,'[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]','{"granted_time":1801049400.0,"event":3,"record":[1,4,"1"]}');
+INSERT INTO "credit_entry" VALUES(20,1801049400.0,26,10,2,2,NULL,4,'settlement','ledger',0.0,-1.15688290004598792748e+00,200.0,1801049400.0,'[["ledger_held","Part of the first credit of a new computer is held, and paid later, less what unfinished jobs cost.",{}]]','{"granted_time":1801049400.0,"event":3,"record":[2,4,"1"]}');
+INSERT INTO "credit_entry" VALUES(21,1801049400.0,29,12,1,1,NULL,5,'grant','benchmark',2.3148148148148148806e+00,2.3148148148148148806e+00,200.0,1801049400.0,'[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]','{"result":[0.0,0.0,1801049400.0,1801049400.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1049400.0,1],"host":[0,0.1,true,1801654200.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}');
+INSERT INTO "credit_entry" VALUES(22,1801999800.0,30,13,1,1,1,5,'grant','benchmark',2.3148148148148148806e+00,2.3148148148148148806e+00,200.0,1801999800.0,'[["no_run_time","No usable time was reported: the job''s estimate, {amount}, is used.",{"amount":2.314814814814815}],["combined","Granted {amount}: {combination} of {n} claims.",{"amount":2.314814814814815,"combination":{"text":"mean","sentence":"mean","values":{}},"n":1}]]','{"result":[0.0,0.0,1801999800.0,1801999800.0,3000000000.0,4.0,3000000000.0,4000000000.0,0.0,0.0,0.0,0.0,"normal",false,true,false,1999800.0,1],"host":[1,0.095,true,1801654200.0,[0,0.0,0.0,0.0],[0,0.0,0.0,0.0],[0,0.0,0.0,0.0]],"version":[0.0,[0,0.0,0.0,0.0]],"app":[1.0,false,1.0,0.0],"workunit":[1000000000000.0,864000000000000.0,0.0],"max_granted":73000000.0}');
 CREATE TABLE credit_inheritance (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     time REAL DEFAULT 0 NOT NULL,
@@ -385,7 +390,7 @@ CREATE TABLE deletion (
     time REAL DEFAULT 0 NOT NULL,
     PRIMARY KEY (owner, owner_id)
 ) STRICT;
-INSERT INTO "deletion" VALUES('user',1,'4e106778a75821a8c2ae78c5bb8b5150',1801913400.0);
+INSERT INTO "deletion" VALUES('user',1,'bfbeb316e132e9bd7c434758415e6bfb',1801913400.0);
 INSERT INTO "deletion" VALUES('host',1,'2d3c87458b690eb68a5c887ebd2e9b56',1801913400.0);
 INSERT INTO "deletion" VALUES('host',4,'65f4323ae27c7d0ac920684b11cd38fd',1801913400.0);
 CREATE TABLE ended_session (
@@ -406,8 +411,10 @@ CREATE TABLE escrow (
 ) STRICT;
 INSERT INTO "escrow" VALUES(23,9,3,1,4,'1',1,2.31241201005368779419e+00,0);
 INSERT INTO "escrow" VALUES(24,9,3,2,4,'1',2,2.31240841307409317195e+00,0);
-INSERT INTO "escrow" VALUES(27,11,3,1,4,'1',1,2.32217920951639689164e+00,0);
-INSERT INTO "escrow" VALUES(28,11,3,2,4,'1',2,2.31376580009197629905e+00,0);
+INSERT INTO "escrow" VALUES(25,10,3,1,4,'1',1,2.32217920951639689164e+00,0);
+INSERT INTO "escrow" VALUES(26,10,3,2,4,'1',2,2.31376580009197629905e+00,0);
+INSERT INTO "escrow" VALUES(27,11,3,1,4,'1',1,2.31256966076871,0);
+INSERT INTO "escrow" VALUES(28,11,3,2,4,'1',2,2.30280753572857888045e+00,0);
 CREATE TABLE file (
     name TEXT NOT NULL PRIMARY KEY,
     nbytes INTEGER DEFAULT 0 NOT NULL,
@@ -444,8 +451,8 @@ CREATE TABLE host (
     expavg_credit REAL DEFAULT 0 NOT NULL,
     expavg_time REAL DEFAULT 0 NOT NULL
 ) STRICT;
-INSERT INTO "host" VALUES(1,1,'2d3c87458b690eb68a5c887ebd2e9b56',55,1801999800.0,1800000000.0,'','ada-pc','',0,NULL,'127.0.0.1','{"domain_name":"ada-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":3000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}','','',0.0,NULL,1.16741925708486711239e+01,4.52815260697479404772e-01,1801999800.0);
-INSERT INTO "host" VALUES(2,2,'09a27773155bd64f8ab0e00b8730c374',11,1801999800.0,1800000000.0,'','bob-pc','',0,NULL,'127.0.0.1','{"domain_name":"bob-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":4000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}','','',0.0,NULL,4.11508140857733728523e+00,0.0631362044150521,1801999800.0);
+INSERT INTO "host" VALUES(1,1,'2d3c87458b690eb68a5c887ebd2e9b56',55,1801999800.0,1800000000.0,'','ada-pc','',0,NULL,'127.0.0.1','{"domain_name":"ada-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":3000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}','','',0.0,NULL,1.39867622316173800811e+01,5.29865698139954321987e-01,1801999800.0);
+INSERT INTO "host" VALUES(2,2,'09a27773155bd64f8ab0e00b8730c374',11,1801999800.0,1800000000.0,'','bob-pc','',0,NULL,'127.0.0.1','{"domain_name":"bob-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":4000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}','','',0.0,NULL,6.41788894430591660977e+00,1.39861386356051581314e-01,1801999800.0);
 INSERT INTO "host" VALUES(3,3,'b771fca530ccba30d2365c6f1e407d48',8,1801047600.0,1800000000.0,'','carol-pc','',0,NULL,'127.0.0.1','{"domain_name":"carol-pc","ip_addr":"","timezone":0,"p_ncpus":4,"p_vendor":"Vendor","p_model":"Model","p_features":"","p_fpops":5000000000.0,"p_iops":4000000000.0,"p_membw":1000000000.0,"m_nbytes":16000000000.0,"m_cache":0.0,"m_swap":0.0,"d_total":200000000000.0,"d_free":100000000000.0,"d_boinc_used_total":0.0,"d_boinc_used_project":0.0,"os_name":"Linux Debian","os_version":"","product_name":"","virtualbox_version":"","docker_version":"","on_frac":1.0,"connected_frac":-1.0,"active_frac":1.0,"gpu_active_frac":1.0,"n_bwup":0.0,"n_bwdown":0.0,"client_version":72005,"coprocessors":[],"platforms":["x86_64-pc-linux-gnu"],"usable_ncpus":4.0,"usable_ram":16000000000.0,"usable_disk":99000000000.0}','','',0.0,NULL,3.37577160493827221898e+00,5.57172825447355274386e-02,1801999800.0);
 INSERT INTO "host" VALUES(4,1,'65f4323ae27c7d0ac920684b11cd38fd',0,1800000000.0,1800000000.0,'','','',0,1800000000.0,'','{}','','',0.0,NULL,0.0,0.0,1800000000.0);
 CREATE TABLE host_app_version (
@@ -479,8 +486,8 @@ INSERT INTO "host_app_version" VALUES(3,2,20,1,20840,0,0,0.0,0.0,0.0,0,0.0,0.0,0
 INSERT INTO "host_app_version" VALUES(2,3,20,1,20839,0,2,4.40000000000000057731e-01,0.0,0.0,2,1.10000000000000007884e-10,0.0,0.0,2,7200.0,0.0,0.0,1.78950625000000029807e-01,1,1801479600.0,1);
 INSERT INTO "host_app_version" VALUES(1,3,80,1,20846,4,3,3.30000000000000071054e-01,0.0,0.0,3,1.10000000000000007884e-10,0.0,0.0,3,7200.0,0.0,0.0,8.14506249999999848432e-02,0,1800432000.0,0);
 INSERT INTO "host_app_version" VALUES(3,3,80,1,20846,2,1,5.50000000000000155431e-01,0.0,0.0,1,1.10000000000000007884e-10,0.0,0.0,1,3600.0,0.0,0.0,0.09025,0,1800439200.0,0);
-INSERT INTO "host_app_version" VALUES(1,4,320,3,20846,2,2,3.30000000000000071054e-01,0.0,0.0,2,1.10000000000000007884e-10,0.0,0.0,2,900.0,0.0,0.0,0.09025,1,1801479600.0,0);
-INSERT INTO "host_app_version" VALUES(2,4,320,3,20845,2,2,4.40000000000000057731e-01,0.0,0.0,2,1.10000000000000007884e-10,0.0,0.0,2,900.0,0.0,0.0,0.09025,1,1801480500.0,0);
+INSERT INTO "host_app_version" VALUES(1,4,500,3,20846,3,3,3.30000000000000071054e-01,0.0,0.0,3,1.10000000000000007884e-10,0.0,0.0,3,900.0,0.0,0.0,0.0857375,1,1801479600.0,0);
+INSERT INTO "host_app_version" VALUES(2,4,500,3,20845,3,3,4.40000000000000057731e-01,0.0,0.0,3,1.10000000000000007884e-10,0.0,0.0,3,900.0,0.0,0.0,0.0857375,1,1801480500.0,0);
 INSERT INTO "host_app_version" VALUES(1,5,160,1,20857,2,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0.09025,0,1801654200.0,0);
 INSERT INTO "host_app_version" VALUES(1,6,40,2,20857,0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0.1,1,1802431800.0,0);
 INSERT INTO "host_app_version" VALUES(2,6,40,2,20856,0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0,0.0,0.0,0.0,0.1,1,1802431800.0,0);
@@ -495,7 +502,7 @@ CREATE TABLE host_storage (
     answer_time REAL DEFAULT 0 NOT NULL,
     answer_claimed REAL DEFAULT 0 NOT NULL
 ) STRICT;
-INSERT INTO "host_storage" VALUES(1,0,1801999800.0,1801827000.0,0.0,'{"file_name":"kept_2c78e7216b85903d179400aafe201993","nonce":"5171b8a0f5b106ea6242ef3c224efb31","offset":0,"length":5000,"time":1801891800.0}','',0.0,324000000.0);
+INSERT INTO "host_storage" VALUES(1,0,1801999800.0,1801848600.0,216000000.0,NULL,'',0.0,0.0);
 CREATE TABLE kept_file (
     host_id INTEGER NOT NULL,
     file_name TEXT NOT NULL,
@@ -517,7 +524,8 @@ CREATE TABLE ledger_event (
 ) STRICT;
 INSERT INTO "ledger_event" VALUES(3,1,1801049400.0,'Begun','{"early_exits":false,"unit":2.3148148148148147e-12}');
 INSERT INTO "ledger_event" VALUES(3,2,1801049400.0,'JobDecided','{"job":{"estimate":1000000000000.0,"stratum":""},"reports":[{"result_id":23,"host":[1,4,"1"],"owner":1,"run_time":110.00000000000001,"speed":3000000000.0},{"result_id":24,"host":[2,4,"1"],"owner":2,"run_time":110.00000000000001,"speed":4000000000.0}],"quorum":2,"checked":[]}');
-INSERT INTO "ledger_event" VALUES(3,3,1801049400.0,'JobDecided','{"job":{"estimate":1000000000000.0,"stratum":""},"reports":[{"result_id":27,"host":[1,4,"1"],"owner":1,"run_time":110.00000000000001,"speed":3000000000.0},{"result_id":28,"host":[2,4,"1"],"owner":2,"run_time":110.00000000000001,"speed":4000000000.0}],"quorum":2,"checked":[]}');
+INSERT INTO "ledger_event" VALUES(3,3,1801049400.0,'JobDecided','{"job":{"estimate":1000000000000.0,"stratum":""},"reports":[{"result_id":25,"host":[1,4,"1"],"owner":1,"run_time":110.00000000000001,"speed":3000000000.0},{"result_id":26,"host":[2,4,"1"],"owner":2,"run_time":110.00000000000001,"speed":4000000000.0}],"quorum":2,"checked":[]}');
+INSERT INTO "ledger_event" VALUES(3,4,1801049400.0,'JobDecided','{"job":{"estimate":1000000000000.0,"stratum":""},"reports":[{"result_id":27,"host":[1,4,"1"],"owner":1,"run_time":110.00000000000001,"speed":3000000000.0},{"result_id":28,"host":[2,4,"1"],"owner":2,"run_time":110.00000000000001,"speed":4000000000.0}],"quorum":2,"checked":[]}');
 CREATE TABLE ledger_record (
     app_id INTEGER NOT NULL,
     host_id INTEGER NOT NULL,
@@ -526,10 +534,10 @@ CREATE TABLE ledger_record (
     state TEXT DEFAULT '{}' NOT NULL,
     PRIMARY KEY (app_id, host_id, app_version_id, usage)
 ) STRICT;
-INSERT INTO "ledger_record" VALUES(3,0,0,'','{"unit":2.3148148148148147e-12,"difference":0.15,"mean_size":0.2,"pairs":0,"own":{"paid":0.0,"value":0.0,"count":0.0},"partner":{"paid":124.52589984460992,"value":124.5245744248735,"count":4.0},"length":{"paid":0.0,"value":0.0,"count":0.0},"sizes":{"paid":118.58743108743109,"value":120.13680763680763,"count":2.0},"factors":{"paid":120.13326204802175,"value":120.13680763680763,"count":2.0},"detector":{"up":0.0,"down":0.0,"shift":0.0,"left":0},"constant":0.0,"constants":{}}');
-INSERT INTO "ledger_record" VALUES(3,0,4,'1','{"effect":-0.9703134678580251,"votes":0.3976522070200538,"spread":0.3048556800237759}');
-INSERT INTO "ledger_record" VALUES(3,1,4,'1','{"scale":3000000000.0,"samples":2,"effect":-0.001741808254173823,"variance":1.4447195821537797,"noise":1.0,"bank":0.1851851851851852,"debt":0.0,"trusted":2.0,"jobs":2,"refused":0,"earned":4.634591219570085,"escrow":4.634591219570085,"escrow_count":2,"stake":2.3172956097850426}');
-INSERT INTO "ledger_record" VALUES(3,2,4,'1','{"scale":4000000000.0,"samples":1,"effect":0.1445644779498674,"variance":1.5048547594479929,"noise":1.0,"bank":0.1851851851851852,"debt":0.0,"trusted":2.0,"jobs":2,"refused":0,"earned":4.6261742131660695,"escrow":4.6261742131660695,"escrow_count":2,"stake":2.3130871065830347}');
+INSERT INTO "ledger_record" VALUES(3,0,0,'','{"unit":2.3148148148148147e-12,"difference":0.15,"mean_size":0.2,"pairs":0,"own":{"paid":0.0,"value":0.0,"count":0.0},"partner":{"paid":128.89121234160658,"value":128.904090657822,"count":6.0},"length":{"paid":0.0,"value":0.0,"count":0.0},"sizes":{"paid":120.48832265839381,"value":122.33172543801285,"count":3.0},"factors":{"paid":122.31620061936913,"value":122.33172543801285,"count":3.0},"detector":{"up":0.0,"down":0.0,"shift":0.0,"left":0},"constant":0.0,"constants":{}}');
+INSERT INTO "ledger_record" VALUES(3,0,4,'1','{"effect":-1.0219656480504469,"votes":0.912485241276622,"spread":0.3055290661361802}');
+INSERT INTO "ledger_record" VALUES(3,1,4,'1','{"scale":3000000000.0,"samples":3,"effect":-0.07962362561523269,"variance":0.6219040935107288,"noise":1.0,"bank":0.2777777777777778,"debt":0.0,"trusted":3.0,"jobs":3,"refused":0,"earned":6.947160880338795,"escrow":6.947160880338795,"escrow_count":3,"stake":2.3172956097850426}');
+INSERT INTO "ledger_record" VALUES(3,2,4,'1','{"scale":4000000000.0,"samples":2,"effect":0.14968396009592597,"variance":0.6327715576102512,"noise":1.0,"bank":0.2777777777777778,"debt":0.0,"trusted":3.0,"jobs":3,"refused":0,"earned":6.928981748894648,"escrow":6.928981748894648,"escrow_count":3,"stake":2.3130871065830347}');
 CREATE TABLE mail (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     create_time REAL DEFAULT 0 NOT NULL,
@@ -546,9 +554,9 @@ CREATE TABLE meta (
     key TEXT NOT NULL PRIMARY KEY,
     value TEXT DEFAULT '' NOT NULL
 ) STRICT;
-INSERT INTO "meta" VALUES('transfer_entry','19');
-INSERT INTO "meta" VALUES('app_credit_entry','19');
-INSERT INTO "meta" VALUES('credit_day_entry','19');
+INSERT INTO "meta" VALUES('transfer_entry','21');
+INSERT INTO "meta" VALUES('app_credit_entry','21');
+INSERT INTO "meta" VALUES('credit_day_entry','21');
 CREATE TABLE milestone (
     owner TEXT NOT NULL,
     owner_id INTEGER NOT NULL,
@@ -680,22 +688,21 @@ INSERT INTO "result" VALUES(21,'search_5_0_1',8,1,0,12000.0,5,1,5,1,2,3,3,3,1800
 INSERT INTO "result" VALUES(22,'search_5_0_2',8,1,1,12000.0,5,1,5,1,2,1,1,3,1801047600.0,1801047600.0,1801479600.0,1801047600.0,0.0,0.0,0,2.3148148148148148806e+00,2.3148148148148148806e+00,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
 INSERT INTO "result" VALUES(23,'survey_6_0_0',9,3,0,14000.0,5,1,5,1,0,1,1,4,1801047600.0,1801047600.0,1801479600.0,1801048500.0,100.0,1.10000000000000014216e+02,0,2.31241201005368779419e+00,2.31241201005368779419e+00,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
 INSERT INTO "result" VALUES(24,'survey_6_0_1',9,3,0,14000.0,5,1,5,1,0,2,2,4,1801047600.0,1801048500.0,1801480500.0,1801049400.0,100.0,1.10000000000000014216e+02,0,2.31240841307409317195e+00,2.31240841307409317195e+00,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
-INSERT INTO "result" VALUES(25,'survey_6_1_0',10,3,0,16000.0,5,1,5,0,0,1,1,4,1801047600.0,1801047600.0,1801479600.0,1801048500.0,100.0,1.10000000000000014216e+02,0,0.0,0.0,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,1);
-INSERT INTO "result" VALUES(26,'survey_6_1_1',10,3,0,16000.0,5,1,5,0,0,2,2,4,1801047600.0,1801048500.0,1801480500.0,1801049400.0,100.0,1.10000000000000014216e+02,0,0.0,0.0,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,1);
-INSERT INTO "result" VALUES(27,'survey_6_2_0',11,3,0,18000.0,5,1,5,1,0,1,1,4,1801047600.0,1801047600.0,1801479600.0,1801048500.0,100.0,1.10000000000000014216e+02,0,2.32217920951639689164e+00,2.32217920951639689164e+00,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
-INSERT INTO "result" VALUES(28,'survey_6_2_1',11,3,0,18000.0,5,1,5,1,0,2,2,4,1801047600.0,1801048500.0,1801480500.0,1801049400.0,100.0,1.10000000000000014216e+02,0,2.31376580009197629905e+00,2.31376580009197629905e+00,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
-INSERT INTO "result" VALUES(29,'survey_6_1_2',10,3,1,16000.0,2,0,0,0,0,NULL,NULL,NULL,1801049400.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
-INSERT INTO "result" VALUES(30,'keeper_7_0_0',12,4,0,19000.0,5,1,5,1,0,1,1,5,1801049400.0,1801049400.0,1801654200.0,1801049400.0,0.0,0.0,0,2.3148148148148148806e+00,2.3148148148148148806e+00,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
-INSERT INTO "result" VALUES(31,'keeper_8_0_0',13,4,0,20000.0,5,1,5,1,0,1,1,5,1801049400.0,1801999800.0,1802604600.0,1801999800.0,0.0,0.0,0,2.3148148148148148806e+00,2.3148148148148148806e+00,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
-INSERT INTO "result" VALUES(32,'open_9_0_0',14,5,0,21000.0,5,1,5,4,0,1,1,6,1801999800.0,1801999800.0,1802431800.0,1801999800.0,0.0,0.0,0,0.0,0.0,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
-INSERT INTO "result" VALUES(33,'open_9_0_1',14,5,0,21000.0,5,1,5,4,0,2,2,6,1801999800.0,1801999800.0,1802431800.0,1801999800.0,0.0,0.0,0,0.0,0.0,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
-INSERT INTO "result" VALUES(34,'open_9_1_0',15,5,0,23000.0,4,0,0,0,0,1,1,6,1801999800.0,1801999800.0,1802431800.0,NULL,0.0,0.0,0,0.0,0.0,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
-INSERT INTO "result" VALUES(35,'open_9_1_1',15,5,0,23000.0,4,0,0,0,0,2,2,6,1801999800.0,1801999800.0,1802431800.0,NULL,0.0,0.0,0,0.0,0.0,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
-INSERT INTO "result" VALUES(36,'open_9_0_2',14,5,1,21000.0,2,0,0,0,0,NULL,NULL,NULL,1801999800.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
-INSERT INTO "result" VALUES(37,'open_10_0_0',16,5,0,25000.0,2,0,0,0,0,NULL,NULL,NULL,1801999800.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
-INSERT INTO "result" VALUES(38,'open_10_0_1',16,5,0,25000.0,2,0,0,0,0,NULL,NULL,NULL,1801999800.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
-INSERT INTO "result" VALUES(39,'open_10_1_0',17,5,0,27000.0,2,0,0,0,0,NULL,NULL,NULL,1801999800.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
-INSERT INTO "result" VALUES(40,'open_10_1_1',17,5,0,27000.0,2,0,0,0,0,NULL,NULL,NULL,1801999800.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
+INSERT INTO "result" VALUES(25,'survey_6_1_0',10,3,0,16000.0,5,1,5,1,0,1,1,4,1801047600.0,1801047600.0,1801479600.0,1801048500.0,100.0,1.10000000000000014216e+02,0,2.32217920951639689164e+00,2.32217920951639689164e+00,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(26,'survey_6_1_1',10,3,0,16000.0,5,1,5,1,0,2,2,4,1801047600.0,1801048500.0,1801480500.0,1801049400.0,100.0,1.10000000000000014216e+02,0,2.31376580009197629905e+00,2.31376580009197629905e+00,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(27,'survey_6_2_0',11,3,0,18000.0,5,1,5,1,0,1,1,4,1801047600.0,1801047600.0,1801479600.0,1801048500.0,100.0,1.10000000000000014216e+02,0,2.31256966076871,2.31256966076871,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(28,'survey_6_2_1',11,3,0,18000.0,5,1,5,1,0,2,2,4,1801047600.0,1801048500.0,1801480500.0,1801049400.0,100.0,1.10000000000000014216e+02,0,2.30280753572857888045e+00,2.30280753572857888045e+00,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(29,'keeper_7_0_0',12,4,0,19000.0,5,1,5,1,0,1,1,5,1801049400.0,1801049400.0,1801654200.0,1801049400.0,0.0,0.0,0,2.3148148148148148806e+00,2.3148148148148148806e+00,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(30,'keeper_8_0_0',13,4,0,20000.0,5,1,5,1,0,1,1,5,1801049400.0,1801999800.0,1802604600.0,1801999800.0,0.0,0.0,0,2.3148148148148148806e+00,2.3148148148148148806e+00,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(31,'open_9_0_0',14,5,0,21000.0,5,1,5,4,0,1,1,6,1801999800.0,1801999800.0,1802431800.0,1801999800.0,0.0,0.0,0,0.0,0.0,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(32,'open_9_0_1',14,5,0,21000.0,5,1,5,4,0,2,2,6,1801999800.0,1801999800.0,1802431800.0,1801999800.0,0.0,0.0,0,0.0,0.0,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(33,'open_9_1_0',15,5,0,23000.0,4,0,0,0,0,1,1,6,1801999800.0,1801999800.0,1802431800.0,NULL,0.0,0.0,0,0.0,0.0,3000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(34,'open_9_1_1',15,5,0,23000.0,4,0,0,0,0,2,2,6,1801999800.0,1801999800.0,1802431800.0,NULL,0.0,0.0,0,0.0,0.0,4000000000.0,0.0,0.0,0,0.0,NULL,NULL,1.0,0);
+INSERT INTO "result" VALUES(35,'open_9_0_2',14,5,1,21000.0,2,0,0,0,0,NULL,NULL,NULL,1801999800.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
+INSERT INTO "result" VALUES(36,'open_10_0_0',16,5,0,25000.0,2,0,0,0,0,NULL,NULL,NULL,1801999800.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
+INSERT INTO "result" VALUES(37,'open_10_0_1',16,5,0,25000.0,2,0,0,0,0,NULL,NULL,NULL,1801999800.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
+INSERT INTO "result" VALUES(38,'open_10_1_0',17,5,0,27000.0,2,0,0,0,0,NULL,NULL,NULL,1801999800.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
+INSERT INTO "result" VALUES(39,'open_10_1_1',17,5,0,27000.0,2,0,0,0,0,NULL,NULL,NULL,1801999800.0,NULL,NULL,NULL,0.0,0.0,0,0.0,0.0,0.0,0.0,0.0,0,0.0,NULL,NULL,0.0,0);
 CREATE TABLE result_text (
     result_id INTEGER NOT NULL PRIMARY KEY,
     stderr BLOB,
@@ -722,10 +729,10 @@ INSERT INTO "result_text" VALUES(25,X'480DCB48CDC9C90700062C0215','{"client_mess
 INSERT INTO "result_text" VALUES(26,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
 INSERT INTO "result_text" VALUES(27,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
 INSERT INTO "result_text" VALUES(28,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
+INSERT INTO "result_text" VALUES(29,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
 INSERT INTO "result_text" VALUES(30,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
 INSERT INTO "result_text" VALUES(31,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
 INSERT INTO "result_text" VALUES(32,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
-INSERT INTO "result_text" VALUES(33,X'480DCB48CDC9C90700062C0215','{"client_message":"","client_version":"7.20.5","reasons":[{"code":"elapsed_time_too_long","text":"The result claims 110.00000000000001 s of elapsed time, but it was sent only 0.0 s ago.","sentence":"The result claims {claimed} s of elapsed time, but it was sent only {possible} s ago.","values":{"claimed":110.00000000000001,"possible":0.0}}],"peak_working_set_size":0.0,"peak_disk_usage":0.0,"fpops_cumulative":0.0,"fpops_per_cpu_sec":0.0,"intops_cumulative":0.0,"intops_per_cpu_sec":0.0}');
 CREATE TABLE server_process (
     process_key TEXT NOT NULL PRIMARY KEY,
     host TEXT DEFAULT '' NOT NULL,
@@ -771,7 +778,7 @@ CREATE TABLE told_account (
     PRIMARY KEY (token_id, account),
     UNIQUE (token_id, user_id)
 ) STRICT;
-INSERT INTO "told_account" VALUES(1,'724b69e93fc73bb7833b93ae5b532dcd',1,'1_d9f158794491e5e5a91ad6a247058c05',1801913400.0);
+INSERT INTO "told_account" VALUES(1,'5ddc9a742b9ab6ed72c866f9be52bb6b',1,'1_66832c007a79b2fe3f240ab5c6151cce',1801913400.0);
 CREATE TABLE upload (
     name TEXT NOT NULL PRIMARY KEY,
     result_id INTEGER DEFAULT 0 NOT NULL,
@@ -792,10 +799,10 @@ INSERT INTO "upload" VALUES('survey_6_2_0_0',27,70000,'bbe08e77a44b51de811b3d302
 INSERT INTO "upload" VALUES('survey_6_0_1_0',24,70000,'bbe08e77a44b51de811b3d30272b9916',0,NULL,1801049400.0);
 INSERT INTO "upload" VALUES('survey_6_1_1_0',26,70000,'bbe08e77a44b51de811b3d30272b9916',0,NULL,1801049400.0);
 INSERT INTO "upload" VALUES('survey_6_2_1_0',28,70000,'bbe08e77a44b51de811b3d30272b9916',0,NULL,1801049400.0);
-INSERT INTO "upload" VALUES('keeper_7_0_0_0',30,6,'a363b8d13575101a0226e8d0d054f2e7',0,X'616E73776572',1801049400.0);
-INSERT INTO "upload" VALUES('keeper_8_0_0_0',31,3,'f97c5d29941bfb1b2fdab0874906ab82',0,X'6F6E65',1801999800.0);
-INSERT INTO "upload" VALUES('open_9_0_0_0',32,3,'f97c5d29941bfb1b2fdab0874906ab82',0,X'6F6E65',1801999800.0);
-INSERT INTO "upload" VALUES('open_9_0_1_0',33,5,'795f3202b17cb6bc3d4b771d8c6c9eaf',0,X'6F74686572',1801999800.0);
+INSERT INTO "upload" VALUES('keeper_7_0_0_0',29,6,'a363b8d13575101a0226e8d0d054f2e7',0,X'616E73776572',1801049400.0);
+INSERT INTO "upload" VALUES('keeper_8_0_0_0',30,3,'f97c5d29941bfb1b2fdab0874906ab82',0,X'6F6E65',1801999800.0);
+INSERT INTO "upload" VALUES('open_9_0_0_0',31,3,'f97c5d29941bfb1b2fdab0874906ab82',0,X'6F6E65',1801999800.0);
+INSERT INTO "upload" VALUES('open_9_0_1_0',32,5,'795f3202b17cb6bc3d4b771d8c6c9eaf',0,X'6F74686572',1801999800.0);
 CREATE TABLE user_account (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     name TEXT DEFAULT '' NOT NULL,
@@ -828,9 +835,19 @@ CREATE TABLE user_account (
     email_verified_time REAL,
     team_messages INTEGER DEFAULT 1 NOT NULL
 ) STRICT;
-INSERT INTO "user_account" VALUES(1,'Ada','ada@example.org','5c3a16e5fccd1376e3862a8763616054','1_d9f158794491e5e5a91ad6a247058c05','$argon2id$v=19$m=65536,t=3,p=4$LfcULGehOyECyGMl4zfcEw$FtXMwI6aHqZSqRLQ101d56c5otSp2Vhs1ASOZ2eMFtM','2dc94c3197441abcd77153a0b006292d',1800000000.0,1,'','','','',0.0,'',1,'','',1,'','',0,0,NULL,NULL,1.16741925708486711239e+01,4.52815260697479404772e-01,1801999800.0,1801913400.0,1);
-INSERT INTO "user_account" VALUES(2,'Bob','bob@example.org','86d259d8af6e249c25f3632760d95914','2_b7d345d1a4f0038f705f2a1436c8a2cc','$argon2id$v=19$m=65536,t=3,p=4$7aMTzRKue/p1lru6LLAX0w$3Wtz0TmNKEtiO0VloPBUXFk1/Ml5Otx8ygswwmL5v4Y','65c6245939a5be7e36c12f8ae654e499',1800000000.0,1,'','','','',0.0,'',1,'','',1,'','',0,0,NULL,NULL,4.11508140857733728523e+00,0.0631362044150521,1801999800.0,NULL,1);
-INSERT INTO "user_account" VALUES(3,'Carol','carol@example.org','311719e6d51d10b11f2ba9fc2d03910a','3_fb132b4ef2a6e5710363111d22d41d36','$argon2id$v=19$m=65536,t=3,p=4$rdiz80kwX61rYfRLbRLkpQ$zM6lOiuGqJ17bQl2WWrxdHceVsoxP6YXeQh3ObPsgpo','8851015b8fa738f6ae587fc3f9603548',1800000000.0,NULL,'','','','',0.0,'',1,'','',1,'','',0,1,1801999800.0,NULL,3.37577160493827221898e+00,5.57172825447355274386e-02,1801999800.0,NULL,1);
+INSERT INTO "user_account" VALUES(1,'Ada','ada@example.org','1a8476c694437bc127909dbf66ba65df','1_66832c007a79b2fe3f240ab5c6151cce','$argon2id$v=19$m=65536,t=3,p=4$shtyb61Ep8hOedIqOdurgQ$dC2/rRCi3mAEnhyeTzdR/6aQBHbqYzxklzv1IqLAW9w','68ed598bfd098a0f941313b77f677df6',1800000000.0,1,'','','','',0.0,'',1,'','',1,'','',0,0,NULL,NULL,1.39867622316173800811e+01,5.29865698139954321987e-01,1801999800.0,1801913400.0,1);
+INSERT INTO "user_account" VALUES(2,'Bob','bob@example.org','b1aa88a2125753b0301f499d9ae6edd3','2_c8098ce4824d3a8454955f86de620c7d','$argon2id$v=19$m=65536,t=3,p=4$UVBmuGnIdaYtVtbCmekE1g$yl7dLnvvhXuaq7kVgp4ryTvzZicr4RCxa7EUJfr6Vaw','a3e40dab8670e400faa39aaf39706036',1800000000.0,1,'','','','',0.0,'',1,'','',1,'','',0,0,NULL,NULL,6.41788894430591660977e+00,1.39861386356051581314e-01,1801999800.0,NULL,1);
+INSERT INTO "user_account" VALUES(3,'Carol','carol@example.org','0e68370adb59aa0a9277521c96f713d6','3_e6c3ae9c0eb6d13e972899daf1632b2a','$argon2id$v=19$m=65536,t=3,p=4$BiURxkFRVX8k3IB19dXVkQ$rPs7TVDFPY7qcm7LBIuM8jmwdWX/a9WdOZzMg/v2XQ8','f3e6b35c7abdc27c888d7a225d7685f1',1800000000.0,NULL,'','','','',0.0,'',1,'','',1,'','',0,1,1801999800.0,NULL,3.37577160493827221898e+00,5.57172825447355274386e-02,1801999800.0,NULL,1);
+CREATE TABLE webhook (
+    batch_id INTEGER NOT NULL PRIMARY KEY,
+    url TEXT NOT NULL,
+    secret TEXT NOT NULL,
+    told_seq INTEGER DEFAULT 0 NOT NULL,
+    attempts INTEGER DEFAULT 0 NOT NULL,
+    error TEXT DEFAULT '' NOT NULL,
+    next_time REAL
+) STRICT;
+INSERT INTO "webhook" VALUES(8,'https://lab.example/hook','whsec_',0,0,'',1801913400.0);
 CREATE TABLE workunit (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     name TEXT DEFAULT '' NOT NULL UNIQUE,
@@ -883,10 +900,10 @@ INSERT INTO "workunit" VALUES(6,'fragile_4_0',2,4,'',1800529200.0,0,'','[]','[{"
 INSERT INTO "workunit" VALUES(7,'fragile_4_1',2,4,'',1800529200.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,NULL,0.0,0.0,NULL,16,2,2,0,NULL,NULL,NULL,NULL,-1,14000.0,2,1800529200.0,0,0.0,'');
 INSERT INTO "workunit" VALUES(8,'search_5_0',1,5,'',1800529200.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,21,2.3148148148148148806e+00,0.0,NULL,0,2,2,0,NULL,NULL,NULL,NULL,-1,12000.0,1,1801047600.0,0,0.0,'');
 INSERT INTO "workunit" VALUES(9,'survey_6_0',3,6,'',1801047600.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,23,2.31241201005368779419e+00,0.0,1802086200.0,0,2,0,0,NULL,NULL,NULL,NULL,-1,14000.0,1,1801049400.0,0,0.0,'');
-INSERT INTO "workunit" VALUES(10,'survey_6_1',3,6,'',1801047600.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,3,3,2,11,7,0,NULL,0.0,0.0,1802431800.0,0,0,0,0,NULL,NULL,NULL,NULL,-1,16000.0,NULL,NULL,0,0.0,'');
-INSERT INTO "workunit" VALUES(11,'survey_6_2',3,6,'',1801047600.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,27,2.32217920951639689164e+00,0.0,1802086200.0,0,2,0,0,NULL,NULL,NULL,NULL,-1,18000.0,2,1801049400.0,0,0.0,'');
-INSERT INTO "workunit" VALUES(12,'keeper_7_0',4,7,'',1801049400.0,0,'','[{"name":"kept_2c78e7216b85903d179400aafe201993","open_name":"in","nbytes":5000,"md5":"a633e020972199bb8a244dc1c656a1fe","gzipped_nbytes":null,"sticky":true,"copy_file":true,"given_name":""}]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,864000000000000.0,500000000.0,1000000000.0,0.0,604800.0,1,1,3,10,6,0,30,2.3148148148148148806e+00,0.0,NULL,0,2,2,0,NULL,NULL,NULL,NULL,-1,19000.0,1,1801049400.0,0,0.0,'');
-INSERT INTO "workunit" VALUES(13,'keeper_8_0',4,8,'',1801049400.0,0,'','[{"name":"kept_2c78e7216b85903d179400aafe201993","open_name":"in","nbytes":5000,"md5":"a633e020972199bb8a244dc1c656a1fe","gzipped_nbytes":null,"sticky":true,"copy_file":true,"given_name":""}]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,864000000000000.0,500000000.0,1000000000.0,0.0,604800.0,1,1,3,10,6,0,31,2.3148148148148148806e+00,0.0,NULL,0,2,2,0,NULL,NULL,NULL,NULL,-1,20000.0,1,1801999800.0,0,0.0,'');
+INSERT INTO "workunit" VALUES(10,'survey_6_1',3,6,'',1801047600.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,25,2.32217920951639689164e+00,0.0,1802086200.0,0,2,0,0,NULL,NULL,NULL,NULL,-1,16000.0,2,1801049400.0,0,0.0,'');
+INSERT INTO "workunit" VALUES(11,'survey_6_2',3,6,'',1801047600.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,27,2.31256966076871,0.0,1802086200.0,0,2,0,0,NULL,NULL,NULL,NULL,-1,18000.0,3,1801049400.0,0,0.0,'');
+INSERT INTO "workunit" VALUES(12,'keeper_7_0',4,7,'',1801049400.0,0,'','[{"name":"kept_2c78e7216b85903d179400aafe201993","open_name":"in","nbytes":5000,"md5":"a633e020972199bb8a244dc1c656a1fe","gzipped_nbytes":null,"sticky":true,"copy_file":true,"given_name":""}]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,864000000000000.0,500000000.0,1000000000.0,0.0,604800.0,1,1,3,10,6,0,29,2.3148148148148148806e+00,0.0,NULL,0,2,2,0,NULL,NULL,NULL,NULL,-1,19000.0,1,1801049400.0,0,0.0,'');
+INSERT INTO "workunit" VALUES(13,'keeper_8_0',4,8,'',1801049400.0,0,'','[{"name":"kept_2c78e7216b85903d179400aafe201993","open_name":"in","nbytes":5000,"md5":"a633e020972199bb8a244dc1c656a1fe","gzipped_nbytes":null,"sticky":true,"copy_file":true,"given_name":""}]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,864000000000000.0,500000000.0,1000000000.0,0.0,604800.0,1,1,3,10,6,0,30,2.3148148148148148806e+00,0.0,NULL,0,2,2,0,NULL,NULL,NULL,NULL,-1,20000.0,1,1801999800.0,0,0.0,'');
 INSERT INTO "workunit" VALUES(14,'open_9_0',5,9,'',1801999800.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,3,2,10,6,0,NULL,0.0,0.0,1802431800.0,0,0,0,0,NULL,NULL,NULL,NULL,-1,21000.0,NULL,NULL,0,0.0,'');
 INSERT INTO "workunit" VALUES(15,'open_9_1',5,9,'',1801999800.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,NULL,0.0,0.0,1802431800.0,0,0,0,0,NULL,NULL,NULL,NULL,-1,23000.0,NULL,NULL,0,0.0,'');
 INSERT INTO "workunit" VALUES(16,'open_10_0',5,10,'',1801999800.0,0,'','[]','[{"open_name":"out","max_nbytes":50000000,"gzip":false,"optional":false,"copy_file":true}]',1000000000000.0,100000000000000.0,500000000.0,1000000000.0,0.0,432000.0,2,2,2,10,6,0,NULL,0.0,0.0,1802431800.0,0,0,0,0,NULL,NULL,NULL,NULL,-1,25000.0,NULL,NULL,0,0.0,'');
@@ -947,6 +964,7 @@ CREATE INDEX wu_validate ON workunit (id) WHERE need_validate = 1;
 CREATE INDEX escrow_by_host ON escrow (host_id, price);
 CREATE INDEX escrow_by_user ON escrow (user_id, price);
 CREATE INDEX escrow_by_workunit ON escrow (workunit_id);
+CREATE INDEX webhook_by_next ON webhook (next_time);
 DELETE FROM "sqlite_sequence";
 INSERT INTO "sqlite_sequence" VALUES('code_sign_key',1);
 INSERT INTO "sqlite_sequence" VALUES('user_account',3);
@@ -955,12 +973,12 @@ INSERT INTO "sqlite_sequence" VALUES('app',5);
 INSERT INTO "sqlite_sequence" VALUES('app_version',6);
 INSERT INTO "sqlite_sequence" VALUES('batch',10);
 INSERT INTO "sqlite_sequence" VALUES('workunit',17);
-INSERT INTO "sqlite_sequence" VALUES('result',40);
+INSERT INTO "sqlite_sequence" VALUES('result',39);
 INSERT INTO "sqlite_sequence" VALUES('msg_from_host',1);
-INSERT INTO "sqlite_sequence" VALUES('credit_entry',20);
+INSERT INTO "sqlite_sequence" VALUES('credit_entry',22);
 INSERT INTO "sqlite_sequence" VALUES('audit_entry',2);
 INSERT INTO "sqlite_sequence" VALUES('credit_inheritance',3);
-INSERT INTO "sqlite_sequence" VALUES('contribution_entry',22);
+INSERT INTO "sqlite_sequence" VALUES('contribution_entry',25);
 INSERT INTO "sqlite_sequence" VALUES('team',1);
 INSERT INTO "sqlite_sequence" VALUES('team_message',1);
 INSERT INTO "sqlite_sequence" VALUES('news',1);

@@ -85,8 +85,25 @@ class SuspendReason(IntEnum):
 
 
 @value(kw_only=True)
-class Situation:
-    """The computer at this moment; what could not be measured is None and suspends nothing."""
+class Readings:
+    """One set of readings of the computer; what could not be measured is None and suspends nothing."""
+
+    on_battery: bool | None = None
+    battery_percent: float | None = None
+    battery_celsius: float | None = None
+    celsius: float | None = None  #: of the hottest sensor
+    idle_seconds: float | None = None  #: since the last input
+    other_load: float | None = None  #: per cent of all CPUs used by programs that are not ours
+    exclusive_app: str = ""  #: one that runs
+    exclusive_gpu_app: str = ""
+    metered: bool | None = None
+    mobile: bool | None = None
+    connected: bool | None = None  #: there is a way to other computers
+
+
+@value(kw_only=True)
+class Situation(Readings):
+    """The computer at this moment."""
 
     now: float  #: Unix seconds
     weekday: int = 0  #: local; 0 = Sunday
@@ -103,19 +120,8 @@ class Situation:
     network_open_until: float = 0.0  #: someone asked for a transfer
     seconds_since_start: float = math.inf
     benchmarks_running: bool = False
-    on_battery: bool | None = None
-    battery_percent: float | None = None
-    battery_celsius: float | None = None
-    celsius: float | None = None  #: of the hottest sensor
     was_hot: bool = False  #: computing is paused for heat
-    idle_seconds: float | None = None  #: since the last input
-    other_load: float | None = None  #: per cent of all CPUs used by other programs
     others_busy: bool = False  #: their load is over the limit, held (`update_load`)
-    exclusive_app: str = ""  #: one that runs
-    exclusive_gpu_app: str = ""
-    metered: bool | None = None
-    mobile: bool | None = None  #: the connection is a mobile one
-    connected: bool | None = None  #: there is one
     transferred_bytes: float = 0.0  #: in the current period
     period_ends: float | None = None
     os_pauses: bool = False

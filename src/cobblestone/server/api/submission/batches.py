@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
+from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
 
 from cobblestone.api_schema import batches as schema
 from cobblestone.api_schema import endpoints
@@ -30,9 +36,11 @@ from cobblestone.store.catalog import apps, files
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import interventions
 from cobblestone.store.people.credentials import ApiToken
-from cobblestone.store.work import batches, job_results, submitters
+from cobblestone.store.work import batches, job_results, submitters, webhooks
 from cobblestone.store.work.batches import BatchRow
 from cobblestone.store.work.rows import result_text
+
+KEEP_ALIVE_SECONDS = 15.0
 
 
 def batch_notes(
@@ -111,6 +119,14 @@ def _given_up(db: Database, batch: BatchRow) -> list[str]:
     return [] if newest is None else [f"Last failure of a job that was given up: {_failure(db, newest)}"]
 
 
+def _webhook_notes(db: Database, batch: BatchRow) -> list[str]:
+    webhook = webhooks.webhook_of(db, batch.id)
+    if webhook is None or not webhook.error:
+        return []
+    more = "is sent again" if webhook.next_time else "is not sent again: give the webhook once more"
+    return [f"A message to the webhook {webhook.url} did not arrive and {more}: {webhook.error}"]
+
+
 def _failure(db: Database, result_id: ResultId) -> str:
     # The launcher's own last line only tells the exit status: the program's word stands before it.
     last = " / ".join(result_text(db, result_id).stderr.split("\n")[-2:]).strip(" /")[:300]
@@ -154,7 +170,10 @@ def _describe_batch(
         batch,
         app.name,
         running=0 if batch.finished else batches.count_running(db, batch.id),
-        notes=batch_notes(db, batch, app, offer, address=call.ctx.master_url, now=call.now),
+        notes=[
+            *batch_notes(db, batch, app, offer, address=call.ctx.master_url, now=call.now),
+            *_webhook_notes(db, batch),
+        ],
     )
 
 
@@ -357,18 +376,43 @@ async def get_results(call: Call, batch_id: int, query: schema.ResultsQuery) -> 
     Jobs that finished after `after`, in the order in which they did. With `wait` the request is held until there is
     one, at most so many seconds. Repeat with `next` until `finished`.
     """
-    ctx = call.ctx
+    return await _next_results(call.ctx, batch_id, query)
 
-    def load(db: Database) -> schema.ResultsPage:
-        batch = batches.batch_by_id(db, batch_id)
-        found = batches.finished_jobs(db, batch_id, after=query.after, limit=query.limit)
-        last = (found[-1].completed_seq or 0) if found else query.after
-        return schema.ResultsPage(
-            results=job_forms.describe_jobs(db, batch_id, found, _base_url(ctx)),
-            next=last,
-            finished=batch.finished and len(found) < query.limit,
-        )
 
+@answers(endpoints.GET_EVENTS)
+async def get_events(call: Call, batch_id: int, query: schema.EventsQuery) -> Response:
+    """Stream jobs as they finish.
+
+    Server-sent events: each `results` event carries what the results page would, with its `next` as the id, so that a
+    reader that connects again with `Last-Event-ID` misses nothing; the last event is `finished`.
+    """
+    await call.read(lambda db: batches.batch_by_id(db, batch_id))
+    last = call.request.headers.get("last-event-id", "")
+    after = int(last) if re.fullmatch(r"[0-9]{1,18}", last) else query.after
+    return StreamingResponse(
+        _events(call.ctx, batch_id, after),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _events(ctx: ServerContext, batch_id: int, after: int) -> AsyncIterator[bytes]:
+    yield b"retry: 3000\n\n"
+    while not ctx.signals.closed:
+        query = schema.ResultsQuery(after=after, wait=KEEP_ALIVE_SECONDS)
+        page = await _next_results(ctx, batch_id, query)
+        if page.results or page.finished:
+            after = page.next
+            kind = "finished" if page.finished else "results"
+            yield b"event: %s\nid: %d\ndata: %s\n\n" % (kind.encode(), after, msgspec.json.encode(page))
+            if page.finished:
+                return
+        else:
+            yield b": nothing new\n\n"  # tells the reader, and proxies, that the connection is alive
+
+
+async def _next_results(ctx: ServerContext, batch_id: int, query: schema.ResultsQuery) -> schema.ResultsPage:
+    load = partial(results_page, ctx, batch_id=batch_id, after=query.after, limit=query.limit)
     deadline = time.monotonic() + query.wait
     while True:
         remaining = deadline - time.monotonic()
@@ -381,6 +425,23 @@ async def get_results(call: Call, batch_id: int, query: schema.ResultsQuery) -> 
             await news
         finally:
             news.cancel()
+
+
+def results_page(
+    ctx: ServerContext, db: Database, batch_id: int, *, after: int, limit: int
+) -> schema.ResultsPage:
+    """Return jobs of a batch that finished after a position in its list.
+
+    Raises:
+        NotFound: there is no such batch.
+    """
+    batch = batches.batch_by_id(db, batch_id)
+    found = batches.finished_jobs(db, batch_id, after=after, limit=limit)
+    return schema.ResultsPage(
+        results=job_forms.describe_jobs(db, batch_id, found, _base_url(ctx)),
+        next=(found[-1].completed_seq or 0) if found else after,
+        finished=batch.finished and len(found) < limit,
+    )
 
 
 def _base_url(ctx: ServerContext) -> str:

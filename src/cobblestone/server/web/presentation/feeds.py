@@ -15,7 +15,7 @@ from cobblestone.server.core.project import notice_key
 from cobblestone.server.web.presentation.standing import milestone_title, milestones
 from cobblestone.service.languages import chosen, use_language
 from cobblestone.service.languages import gettext as _
-from cobblestone.service.pages.texts import feed, markdown
+from cobblestone.service.pages.texts import feed, markdown, news_feed
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import teams, users
@@ -36,22 +36,8 @@ class FeedPages:
     async def news(self, request: Request) -> Response:
         """Answer ``rss_main.php`` with the project's news."""
         ctx = self._ctx
-        items = await ctx.store.aread(users.list_news)
-        return feed(
-            ctx,
-            ctx.settings.project.name,
-            f"News of {ctx.settings.project.name}",
-            [
-                RssItem(
-                    title=item.title,
-                    guid=ctx.url(f"news.php?id={item.id}"),
-                    link=ctx.url(f"news.php?id={item.id}"),
-                    published=item.time,
-                    description=markdown(item.text, base=ctx.master_url),
-                )
-                for item in items
-            ],
-        )
+        news = await ctx.store.aread(users.list_news)
+        return news_feed(ctx, ctx.settings.project.name, news, page="news.php?id=")
 
     async def notices(self, request: Request) -> Response:
         """Answer ``notices.php`` with milestones of one volunteer and messages of the team, for holders of the key."""

@@ -124,9 +124,7 @@ class ProjectSite(pages.Site[User, "ProjectVisit"]):
             response = visit.go_on("login_code.php", next=page)
             self.sessions.start_pending(response, user)
             return response
-        response = visit.go(page if user.erase_time is None else "delete_account.php")
-        self.sessions.start(response, user)
-        return response
+        return super().let_in(visit, user, page if user.erase_time is None else "delete_account.php")
 
     async def standing(self, owner: CreditOwner, *, created: float) -> CreditStanding:
         """Return the credit of an owner that exists since ``created`` (Unix seconds): chart, ranks, badges."""

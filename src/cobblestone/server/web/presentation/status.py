@@ -23,6 +23,7 @@ DAEMONS = {
     "purger": N_("Moves old jobs into the archive"),
     "statistics": N_("Keeps averages up to date"),
     "mailer": N_("Sends mails"),
+    "webhooks": N_("Tells other programs of finished jobs"),
     "accounts": N_("Deletes accounts on request of their owners"),
     "top_lists": N_("Adds up credit by app"),
     "history": N_("Keeps credit and work by day"),
@@ -53,9 +54,8 @@ class StatusPage:
         """Return the daemons: each is running if it makes its rounds, even if a step failed and is retried."""
         ctx, now = self._ctx, self._ctx.clock()
         found = daemons_of_all(daemon_notes(ctx, now), ctx.health.processes, now)
-        known = {
-            state.value: state for state in DaemonHealth
-        }  # a newer process of the project may know others
+        # a newer process of the project may know others
+        known = {state.value: state for state in DaemonHealth}
         states = {name: known.get(note.state, DaemonHealth.STOPPED) for name, note in found.items()}
         host = urlsplit(self._ctx.master_url).hostname or ""
         return [
