@@ -54,7 +54,13 @@ _TAKEN = N_(
 _NOT_FOR_YOU = N_(
     "Your account at %(name)s is not of a group that gets an account here. Ask the project's operator."
 )
-_CLAIMS = {"iss": _OF_OTHERS, "aud": _OF_OTHERS, "azp": _OF_OTHERS, "nonce": _OF_OTHER_LOG_IN}
+_CLAIMS = {
+    "iss": _OF_OTHERS,
+    "aud": _OF_OTHERS,
+    "azp": _OF_OTHERS,
+    "nonce": _OF_OTHER_LOG_IN,
+    "exp": _EXPIRED,
+}
 
 
 class LogInRefused(CobblestoneError):
@@ -127,7 +133,7 @@ class InstituteLogIn:
         """Return what the provider says of a person, after checking that it says so to us, now."""
         import httpx2
         from authlib.common.errors import AuthlibBaseError
-        from joserfc.errors import ExpiredTokenError, InvalidClaimError, JoseError, MissingClaimError
+        from joserfc.errors import JoseError
 
         app, wanted = self._app, {"essential": True, "values": [self._issuer, f"{self._issuer}/"]}
         try:
@@ -153,12 +159,9 @@ class InstituteLogIn:
                 claims = {**further, **claims} if further.get("sub") == claims["sub"] else claims
         except httpx2.HTTPError as error:
             raise LogInRefused(_AWAY) from error
-        except ExpiredTokenError as error:
-            raise LogInRefused(_EXPIRED) from error
-        except (InvalidClaimError, MissingClaimError) as error:
-            raise LogInRefused(_CLAIMS.get(str(error.claim), _INVALID)) from error
         except (AuthlibBaseError, JoseError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise LogInRefused(_INVALID) from error
+            claim = str(getattr(error, "claim", ""))
+            raise LogInRefused(_CLAIMS.get(claim, _INVALID)) from error
         return claims
 
     def _account(self, tx: Transaction, claims: Mapping[str, Any], origin: str) -> User:
