@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -194,10 +195,10 @@ def test_the_operator_says_who_gets_an_account(
 @pytest.mark.parametrize(
     ("part", "value", "said"),
     [
-        ("OpenIDCode.get_audiences", lambda *_: ["another service"], "for another service"),
+        ("OpenIDCode.get_jwt_config", {"aud": ["another service"]}, "for another service"),
         ("OpenIDCode.get_jwt_config", {"exp": -3600}, "has expired"),
         ("OpenIDCode.get_jwt_config", {"iss": "http://localhost:1"}, "for another service"),
-        ("OpenIDCode.get_jwt_config", {"alg": "none"}, "is not valid"),
+        ("OpenIDCode.get_jwt_config", {"aud": ["stones", "x"], "azp": "x"}, "for another service"),
         ("AuthorizationCode.get_nonce", lambda *_: "of another log-in", "belongs to another log-in"),
         ("AuthorizationCodeGrant.authenticate_user", lambda *_: None, "is not valid"),
         ("OpenIDCode.generate_user_info", lambda *_: provider_app.authlib.oidc.core.UserInfo(), "is not valid"),
@@ -268,3 +269,21 @@ def test_claims_that_only_userinfo_has_are_read_there(
     assert log_in(world, issuer)[1].status_code == 303
     assert rights(world) == RIGHTS
     assert json.loads(world.value("SELECT payload FROM one_time_code"))["max_jobs"] == 20
+
+
+def test_an_answer_without_a_signature_is_refused_even_if_the_provider_offers_that(
+    make: MakeWorld, issuer: str, monkeypatch: pytest.MonkeyPatch
+):
+    kind = provider_app.OpenIDCode
+    config, encode = kind.get_jwt_config, kind.encode_id_token
+
+    def unsigned(self: Any, token: Any, request: Any) -> str:
+        header = urlsafe_b64encode(b'{"alg":"none"}').decode().rstrip("=")
+        return f"{header}.{encode(self, token, request).split('.')[1]}."
+
+    monkeypatch.setattr(provider_app, "_JWS_ALG", "none")  # what it says of itself
+    monkeypatch.setattr(kind, "get_jwt_config", lambda *args: {**config(*args), "alg": "RS256"})
+    monkeypatch.setattr(kind, "encode_id_token", unsigned)
+    world = make()
+    assert "is not valid" in problem_of(log_in(world, issuer)[1])
+    assert world.value("SELECT count(*) FROM user_account") == 0

@@ -76,11 +76,16 @@ class InstituteLogIn:
     def __init__(self, ctx: ServerContext) -> None:
         """Raise ConfigError if Authlib is not installed."""
         try:
+            import httpx2
+            from authlib.common.errors import AuthlibBaseError
             from authlib.integrations.starlette_client import StarletteOAuth2App
+            from joserfc.errors import JoseError
         except ModuleNotFoundError as error:
             raise ConfigError(
                 f"oidc.issuer needs a library that is not installed. Install it with: {how_to_install('oidc')}"
             ) from error
+        self._no_answer: type[Exception] = httpx2.HTTPError
+        self._no_sense = (AuthlibBaseError, JoseError, KeyError, TypeError, ValueError, RuntimeError)
         self._ctx, self._settings = ctx, ctx.settings.oidc
         self._issuer = self._settings.issuer.rstrip("/")
         self._sealed = URLSafeTimedSerializer(ctx.secret, salt="oidc")
@@ -102,12 +107,9 @@ class InstituteLogIn:
         Raises:
             LogInRefused: the provider does not answer.
         """
-        import httpx2
-        from authlib.common.errors import AuthlibBaseError
-
         try:
             begun = await self._app.create_authorization_url(back)
-        except (httpx2.HTTPError, AuthlibBaseError, ValueError, RuntimeError) as error:
+        except (self._no_answer, *self._no_sense) as error:
             raise LogInRefused(_AWAY) from error
         kept = {name: begun[name] for name in ("state", "nonce", "code_verifier")}
         return begun["url"], str(self._sealed.dumps({**kept, "page": page}))
@@ -131,10 +133,6 @@ class InstituteLogIn:
 
     async def _claims(self, back: str, code: str, begun: Mapping[str, str]) -> dict[str, Any]:
         """Return what the provider says of a person, after checking that it says so to us, now."""
-        import httpx2
-        from authlib.common.errors import AuthlibBaseError
-        from joserfc.errors import JoseError
-
         app, wanted = self._app, {"essential": True, "values": [self._issuer, f"{self._issuer}/"]}
         try:
             metadata = await app.load_server_metadata()
@@ -157,9 +155,9 @@ class InstituteLogIn:
             ):
                 further = dict(await app.userinfo(token=token))
                 claims = {**further, **claims} if further.get("sub") == claims["sub"] else claims
-        except httpx2.HTTPError as error:
+        except self._no_answer as error:
             raise LogInRefused(_AWAY) from error
-        except (AuthlibBaseError, JoseError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        except self._no_sense as error:
             claim = str(getattr(error, "claim", ""))
             raise LogInRefused(_CLAIMS.get(claim, _INVALID)) from error
         return claims
