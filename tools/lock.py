@@ -79,6 +79,7 @@ def compile_list(name: str, constraints: Path, options: list[str]) -> None:
     ]
     words += ["--python-version", OLDEST_PYTHON, "--no-emit-index-url", "--no-emit-find-links", "--no-config"]
     words += ["--no-annotate", "--constraint", str(constraints), "--output-file", str(path)]
+    words += ["--no-emit-package", "httpx2-jsfetch"]  # for Python in a browser
     words += [word for extra in LISTS[name] for word in ("--extra", extra)]
     words += [word for group in GROUPS[name] for word in ("--group", group)]
     subprocess.run([*words, *options], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
