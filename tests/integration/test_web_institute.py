@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 import warnings
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
@@ -20,6 +22,7 @@ from tests.helpers.volunteers import email
 
 from cobblestone.domain.people import SubmitRights
 from cobblestone.domain.values import UserId
+from cobblestone.server.operation import institute
 from cobblestone.store.people import account_changes
 from cobblestone.store.work import submitters
 
@@ -162,9 +165,8 @@ def test_groups_give_and_take_the_right_until_an_operator_changes_it(make: MakeW
     assert rights(world) == RIGHTS
     more = SubmitRights(max_jobs=500)
     world.write(lambda tx: submitters.allow(tx, UserId(1), more, now=world.now))
-    for claims in (nobody, ADA):
-        log_in(world, issuer, **claims)
-        assert rights(world) == more
+    log_in(world, issuer, **nobody)
+    assert rights(world) == more
     world.write(lambda tx: submitters.withdraw(tx, UserId(1), now=world.now))
     log_in(world, issuer)
     assert rights(world) is None
@@ -251,6 +253,25 @@ def test_a_provider_that_is_away_is_named(make: MakeWorld):
     )
 
 
+def test_a_provider_that_is_silent_is_not_waited_for_and_holds_up_nobody(
+    make: MakeWorld, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(institute, "TIMEOUT_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        world = make(issuer=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        visitor, other = Visitor(world), Visitor(world)
+
+        async def both() -> tuple[httpx.Response, list[httpx.Response]]:
+            waiting = asyncio.create_task(visitor.http.get("/login_oidc.php"))
+            meanwhile = [await other.http.get("/login.php") for _ in range(3)]
+            assert not waiting.done()
+            return await waiting, meanwhile
+
+        answer, meanwhile = world.run(both())
+    assert "does not answer" in problem_of(answer)
+    assert [each.status_code for each in meanwhile] == [200] * 3
+
+
 def test_without_settings_there_is_no_such_log_in(world: World):
     assert "oidc" not in Visitor(world).get("/login.php").text
     assert Visitor(world).get("/login_oidc.php").status_code == 404
@@ -274,7 +295,7 @@ def test_claims_that_only_userinfo_has_are_read_there(
 def test_an_answer_without_a_signature_is_refused_even_if_the_provider_offers_that(
     make: MakeWorld, issuer: str, monkeypatch: pytest.MonkeyPatch
 ):
-    kind = provider_app.OpenIDCode
+    kind: Any = provider_app.OpenIDCode
     config, encode = kind.get_jwt_config, kind.encode_id_token
 
     def unsigned(self: Any, token: Any, request: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from itsdangerous import BadSignature, URLSafeTimedSerializer
@@ -98,6 +98,7 @@ class InstituteLogIn:
                 "scope": self._settings.scope,
                 "code_challenge_method": "S256",
                 "timeout": TIMEOUT_SECONDS,
+                "verify": httpx2.create_ssl_context(),  # read once: it takes a while
             },
         )
 
@@ -167,8 +168,8 @@ class InstituteLogIn:
         subject = f"{claims['iss']} {claims['sub']}"
         linked = credentials.find_code(tx, Purpose.INSTITUTE, subject, now=self._ctx.clock())
         user = None if linked is None else users.user_by_id(tx, linked.user_id)
-        groups = claims.get(self._settings.groups_claim)
-        listed: list[object] = groups if isinstance(groups, list) else [groups]
+        groups: Any = claims.get(self._settings.groups_claim)
+        listed = cast("list[object]", groups) if isinstance(groups, list) else [groups]
         member = any(name in self._settings.groups for name in listed)
         if user is None:
             user = self._first(tx, claims, member=member)
