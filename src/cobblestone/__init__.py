@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cobblestone.api_schema.batches import BatchStatus
     from cobblestone.domain.errors import CobblestoneError, ConfigError, JobError
-    from cobblestone.sdk.api.asynchronous import connect_async
     from cobblestone.sdk.api.batch import Batch, JobResult
     from cobblestone.sdk.api.connection import (
         BusyError,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     )
     from cobblestone.sdk.api.jobs import Content, Job
     from cobblestone.sdk.app_definition import AppSpec
+    from cobblestone.sdk.asynchronous import connect_async
     from cobblestone.sdk.project import Project, connect
 
 __version__ = "0.4.0"
@@ -70,7 +70,7 @@ _HOMES = {
     "JobResult": "sdk.api.batch",
     "Project": "sdk.project",
     "connect": "sdk.project",
-    "connect_async": "sdk.api.asynchronous",
+    "connect_async": "sdk.asynchronous",
 }
 """The modules of our names; the others are errors of ``sdk.api.connection``."""
 

@@ -30,6 +30,7 @@ from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.credit.ledger_audit import recompute
 from cobblestone.server.operation.doctor import CHECKS, diagnose
 from cobblestone.server.run import open_project
+from cobblestone.service.settings import NewService
 from cobblestone.store.engine.database import Database, Store
 from cobblestone.store.engine.process_group import Program
 from cobblestone.store.maintenance.upgrade import current_revision, upgrade
@@ -153,7 +154,7 @@ def test_of_every_schema_that_programs_leave_behind_something_is_kept():
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_kept_account_manager_is_upgraded_and_sound(version: str, tmp_path: Path):
-    create_manager(tmp_path / "manager", name="Kept", port=8180)
+    create_manager(tmp_path / "manager", NewService(name="Kept", port=8180))
     folder = ManagerFolder(tmp_path / "manager")
     folder.database.unlink()
     load_sqlite((RELEASED / version / "manager.sql").read_text(), folder.database)

@@ -23,6 +23,7 @@ from cobblestone.account_manager.core.folder import ManagerFolder, create_manage
 from cobblestone.account_manager.store import ledger, projects
 from cobblestone.account_manager.upkeep import CHECKS, Opened
 from cobblestone.demo.processes import free_port
+from cobblestone.service.settings import NewService
 from cobblestone.store.engine.database import Store
 from cobblestone.wire.project.account import passwd_hash
 
@@ -99,7 +100,7 @@ def test_a_process_that_is_killed_loses_and_doubles_nothing_and_the_other_takes_
     address, root = durable.empty_database(), tmp_path / "manager"
     ports = [free_port(), free_port()]
     urls = [f"http://127.0.0.1:{port}/" for port in ports]
-    create_manager(root, name="Stones", port=ports[0], database=address)
+    create_manager(root, NewService(name="Stones", port=ports[0], database=address))
     first, second = (
         ManagerProcess(root, url, "--port", str(port)) for url, port in zip(urls, ports, strict=True)
     )

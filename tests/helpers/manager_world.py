@@ -19,6 +19,7 @@ from cobblestone.account_manager.daemons import AccountMaker, BalanceKeeper, Day
 from cobblestone.account_manager.run import create_app, open_manager
 from cobblestone.account_manager.store import accounts, projects
 from cobblestone.policy.account_manager.selection import OfferedVersion
+from cobblestone.service.settings import NewService
 from cobblestone.wire.client.account_manager import ManagerReply, parse_manager_reply
 from cobblestone.wire.project.account import passwd_hash
 
@@ -38,7 +39,7 @@ class ManagerWorld:
     ) -> None:
         """``database``: address of a PostgreSQL database; a folder that is there already is opened once more."""
         if not root.exists():
-            create_manager(root, name="Stones", port=8180, database=database)
+            create_manager(root, NewService(name="Stones", port=8180, database=database))
         self.now = START
         self._opened = ExitStack()
         self.ctx = self._opened.enter_context(open_manager(root, clock=lambda: self.now))

@@ -14,6 +14,7 @@ from tests.integration.test_account_manager import WEAK, add, project_site, sett
 from cobblestone.account_manager.core.folder import create_manager
 from cobblestone.account_manager.store import accounts
 from cobblestone.service.mail import Mailer, outbox
+from cobblestone.service.settings import NewService
 from cobblestone.wire.project.pages import read_rss
 
 EMAIL = "ann@example.org"
@@ -25,7 +26,7 @@ def make(tmp_path: Path) -> Iterator[Callable[[str], ManagerWorld]]:
     made: list[ManagerWorld] = []
 
     def open_it(confirmed: str) -> ManagerWorld:
-        create_manager(tmp_path / "manager", name="Stones", port=8180)
+        create_manager(tmp_path / "manager", NewService(name="Stones", port=8180))
         settings = tmp_path / "manager" / "manager.toml"
         text = settings.read_text()
         assert 'confirmed_email = "asked"' in text

@@ -19,9 +19,9 @@ from tests.helpers.served_world import LoopThread, Volunteers, connect
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.values import BatchId
-from cobblestone.sdk.api.asynchronous import AsyncBatch, connect_async
 from cobblestone.sdk.api.connection import NotFoundError, NotRunning, RequestRefused
 from cobblestone.sdk.api.jobs import Job
+from cobblestone.sdk.asynchronous import AsyncBatch, connect_async
 from cobblestone.sdk.project import Project
 from cobblestone.server.api.submission import batches as batch_api
 from cobblestone.server.api.submission import webhooks
@@ -277,6 +277,6 @@ def test_without_a_server_there_are_no_events(world: World):
 def test_a_server_that_goes_away_is_named(world: World, project: Project, monkeypatch: pytest.MonkeyPatch):
     batch = project.submit("period", [1])
     batch.connection._client.base_url = "http://127.0.0.1:1/"
-    monkeypatch.setattr("cobblestone.sdk.api.asynchronous.ATTEMPTS", 2)
+    monkeypatch.setattr("cobblestone.sdk.asynchronous.ATTEMPTS", 2)
     with pytest.raises(Exception, match="does not answer"):
         asyncio.run(anext(AsyncBatch(batch).results()))

@@ -575,7 +575,7 @@ NO_READERS = {
     **dict.fromkeys(
         (
             f"policy.validation.comparison:{kind}.parse"
-            for kind in ("Bitwise", "ComparisonKind", "Numeric", "PythonFunction", "Trivial")
+            for kind in ("ComparisonKind", "Numeric", "PythonFunction", "ReadsOutputs")
         ),
         "the project's own rule",
     ),
@@ -586,6 +586,8 @@ NO_READERS = {
     "service.http.requests:answer": "our own answer",
     "service.pages.pictures:small_picture": "Pillow",
     "service.pages.site:Site.in_language": "a page's name",
+    "service.pages.site:Site.let_in": "a page's name",
+    "service.pages.texts:news_feed": "writes",
     "service.pages.site:Visit.go": "a page's name",
     "service.pages.site:Visit.go_on": "a page's name",
     "launcher.cobblestone_runtime:read_app": "the project's own description",

@@ -7,14 +7,17 @@ import socket
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.files import write_durably
-from cobblestone.ops.settings import toml_value
+from cobblestone.ops.settings import FileSettings, parse_settings, settings_template, toml_value
 from cobblestone.service.diagnosis import holds_secret
 from cobblestone.service.folder import ServiceFolder
 from cobblestone.store.maintenance.copy_to_postgres import MovedTable, Progress, move
+
+F = TypeVar("F", bound=FileSettings)
 
 PORTS_TRIED = 200
 
@@ -54,6 +57,40 @@ def port_is_free(host: str, port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewService:
+    """The choices of the creator of a service."""
+
+    name: str = ""  #: empty: that of the folder
+    url: str = ""  #: empty: loopback with the port
+    host: str = "127.0.0.1"
+    port: int | None = None  #: None: the usual one, or the next free one
+    database: str = ""  #: address of an empty PostgreSQL database; empty: SQLite
+
+
+def settings_of_new(
+    root: Path, wish: NewService, kind: type[F], *, section: str, first_port: int
+) -> tuple[F, str, int]:
+    """Return the settings of a new service, the text of their file, and the port; ``section`` is that of its public name.
+
+    Raises:
+        ConfigError: the folder is not empty, a value is wrong, or no port is free; the text says what to do.
+    """
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise ConfigError(
+            f"{root} is not an empty folder. Give another name, or delete it first if you do not need it."
+        )
+    port = wish.port or port_of(wish.url) or free_port(wish.host, first=first_port)
+    url = wish.url or f"http://{address_to_show(wish.host)}:{port}/"
+    values: dict[str, dict[str, object]] = {
+        section: {"name": wish.name or root.name, "url": url},
+        "server": {"host": wish.host, "port": port},
+        "database": {"url": wish.database},
+    }
+    settings = parse_settings(dict(values), source=f"{kind.what} create", kind=kind)
+    return settings, settings_template(kind, **values), port
 
 
 _SECTION = re.compile(r"^\[database\][^\n]*\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE)

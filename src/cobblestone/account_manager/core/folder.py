@@ -15,7 +15,7 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.ops import settings as sections
 from cobblestone.ops.files import write_durably, write_private
 from cobblestone.service.folder import Kind, Place, ServiceFolder
-from cobblestone.service.settings import address_to_show, free_port, port_of, settings_mode
+from cobblestone.service.settings import NewService, settings_mode, settings_of_new
 from cobblestone.wire.project.signatures import encode_private_key, encode_public_key, generate_key
 
 FILE_NAME = "manager.toml"
@@ -138,38 +138,18 @@ class CreatedManager:
     port: int
 
 
-def create_manager(
-    root: Path,
-    *,
-    name: str = "",
-    url: str = "",
-    host: str = "127.0.0.1",
-    port: int | None = None,
-    database: str = "",
-) -> CreatedManager:
+def create_manager(root: Path, wish: NewService) -> CreatedManager:
     """Create an account manager in a folder that is empty or does not exist.
 
-    ``database``: address of an empty PostgreSQL database; else it is on SQLite.  The settings file comes last: what is left by a
-    crash is none, and may be deleted.
+    The settings file comes last: what is left by a crash is none, and may be deleted.
 
     Raises:
         ConfigError: the folder is not empty, a value is wrong, or no port is free.
     """
     root = root.absolute()
-    if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise ConfigError(
-            f"{root} is not an empty folder. Give another name, or delete it first if you do not need it."
-        )
-    port = port or port_of(url) or free_port(host, first=DEFAULT_PORT)
-    values: dict[str, dict[str, object]] = {
-        "manager": {
-            "name": name or root.name or "My account manager",
-            "url": url or f"http://{address_to_show(host)}:{port}/",
-        },
-        "server": {"host": host, "port": port},
-        "database": {"url": database},
-    }
-    settings = sections.parse_settings(dict(values), source="manager create", kind=ManagerSettings)
+    settings, text, port = settings_of_new(
+        root, wish, ManagerSettings, section="manager", first_port=DEFAULT_PORT
+    )
     folder = ManagerFolder(root)
     key = generate_key()
     try:
@@ -178,13 +158,9 @@ def create_manager(
         write_private(folder.secret_file, secrets.token_hex(32).encode())
         write_private(folder.sign_private, encode_private_key(key).encode())
         write_durably(folder.sign_public, encode_public_key(key.public_key()).encode())
-        with folder.lock(shared=bool(database)):
+        with folder.lock(shared=bool(wish.database)):
             folder.open_store(settings).close()
-        write_durably(
-            root / FILE_NAME,
-            sections.settings_template(ManagerSettings, **values).encode(),
-            mode=settings_mode(root / FILE_NAME, database),
-        )
+        write_durably(root / FILE_NAME, text.encode(), mode=settings_mode(root / FILE_NAME, wish.database))
     except OSError as error:
         raise ConfigError(
             f"The account manager cannot be created in {root}: {error.strerror or error}."

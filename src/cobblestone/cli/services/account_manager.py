@@ -47,8 +47,9 @@ KeywordsOption = Annotated[
 def create(folder: NewFolderArgument, new: NewServiceOptions, out: OutputOptions = OutputOptions()) -> None:
     """Create an account manager: settings, keys, database."""
     from cobblestone.account_manager.core.folder import create_manager
+    from cobblestone.service.settings import NewService
 
-    made = create_manager(folder, **asdict(new))
+    made = create_manager(folder, NewService(**asdict(new)))
     out.show(
         {"folder": str(made.folder.root), "url": made.url, "port": made.port},
         lines=[

@@ -91,7 +91,15 @@ class ComparisonKind(Protocol):
 
 
 class ReadsOutputs:
-    """The default of a kind: read every output, and compare it."""
+    """The default of a kind: it has no options, and every output is read."""
+
+    name = ""
+
+    def parse(self, text: str) -> dict[str, str | float]:
+        """No options."""
+        if text:
+            raise ConfigError(f"comparison {self.name} takes no options, but got {text!r}")
+        return {}
 
     def agree_by_checksum(self, a: Checksums, b: Checksums) -> bool:
         """Return whether outputs must be read: they must."""
@@ -126,26 +134,11 @@ def malformed(name: str, error: MalformedOutput) -> Reason:
     return reason("output_malformed", "{file}: {problem}", file=name, problem=problem)
 
 
-def no_options(name: str, text: str) -> dict[str, str | float]:
-    """Return the options of a kind that has none.
-
-    Raises:
-        ConfigError: some were given.
-    """
-    if text:
-        raise ConfigError(f"comparison {name} takes no options, but got {text!r}")
-    return {}
-
-
 class Bitwise(ReadsOutputs):
     """Bytes."""
 
     name = "bitwise"
     syntax = "bitwise"
-
-    def parse(self, text: str) -> dict[str, str | float]:
-        """No options."""
-        return no_options(self.name, text)
 
     def agree_by_checksum(self, a: Checksums, b: Checksums) -> bool:
         """Equal sums are equal bytes; other bytes may still be equal once unpacked."""
@@ -273,10 +266,6 @@ class Trivial(ReadsOutputs):
 
     name = "trivial"
     syntax = "trivial"
-
-    def parse(self, text: str) -> dict[str, str | float]:
-        """No options."""
-        return no_options(self.name, text)
 
     def agree_by_checksum(self, a: Checksums, b: Checksums) -> bool:
         """Return True: everything agrees."""

@@ -99,8 +99,8 @@ def differences(a: Document, b: Document, tolerance: Tolerance, where: Words = "
                 "formats_differ",
                 "{file}: {first} and {second}",
                 file=where,
-                first=_format_of(a),
-                second=_format_of(b),
+                first=_FORMATS[type(a)],
+                second=_FORMATS[type(b)],
             )
 
 
@@ -262,22 +262,15 @@ def _sizes_differ(where: Words, place: Words, what: Reason, a: int, b: int) -> R
     )
 
 
-def _format_of(document: Document) -> Words:
-    match document:
-        case JsonDocument():
-            return "JSON"
-        case TableDocument():
-            return phrase("a table")
-        case TextDocument():
-            return phrase("text")
-        case ArrayDocument():
-            return phrase("an array")
-        case RecordsDocument():
-            return phrase("records")
-        case ArchiveDocument():
-            return phrase("an archive")
-        case BinaryDocument():
-            return phrase("binary data")
+_FORMATS: Mapping[type[Document], Words] = {
+    JsonDocument: "JSON",
+    TableDocument: phrase("a table"),
+    TextDocument: phrase("text"),
+    ArrayDocument: phrase("an array"),
+    RecordsDocument: phrase("records"),
+    ArchiveDocument: phrase("an archive"),
+    BinaryDocument: phrase("binary data"),
+}
 
 
 # ---------------------------------------------------------------------------------------------------- JSON

@@ -11,7 +11,7 @@ from cobblestone.api_schema import endpoints
 from cobblestone.api_schema import operation as schema
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.reasons import reason
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.values import float_sum, form_of
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.ledger_credit import LEDGER_RULES
 from cobblestone.policy.credit.ledger_system import words
@@ -137,12 +137,10 @@ def _summary(name: str) -> str:
 
 def _scale_reply(change: ScaleChange) -> schema.VersionScaleChange:
     version = change.version
-    return schema.VersionScaleChange(
+    return form_of(
+        schema.VersionScaleChange,
+        version,
         app=version.app_name,
-        credit_system=version.credit_system,
-        version_num=version.version_num,
-        platform=version.platform,
-        plan_class=version.plan_class,
         old_scale=version.scale or None,
         new_scale=change.new_scale,
         changed=change.changes,

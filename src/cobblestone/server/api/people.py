@@ -54,13 +54,8 @@ def _check_name(name: str) -> None:
 
 
 def _team(team: Team) -> schema.Team:
-    return schema.Team(
-        id=team.id,
-        name=team.name,
-        founder=team.founder_id,
-        created=team.create_time,
-        total_credit=team.credit.total,
-    )
+    total, created = team.credit.total, team.create_time
+    return form_of(schema.Team, team, founder=team.founder_id, created=created, total_credit=total)
 
 
 @answers(endpoints.CREATE_USER)
@@ -384,11 +379,10 @@ async def account(call: Call) -> schema.OwnAccount:
     )
     if user is None:
         raise NotFound("The account no longer exists.")
-    return schema.OwnAccount(
-        id=user.id,
-        name=user.name,
+    return form_of(
+        schema.OwnAccount,
+        user,
         created=user.create_time,
-        team_id=user.team_id,
         total_credit=user.credit.total,
         recent_average_credit=decayed(user.credit.recent, call.now),
         tasks={state.value: number for state, number in counts.items()},

@@ -110,10 +110,9 @@ async def list_plan_classes(call: Call) -> schema.PlanClassList:
     counted = {name: count_matching_hosts(plan_class, descriptions) for name, plan_class in classes.items()}
     return schema.PlanClassList(
         plan_classes=[
-            schema.PlanClass(
-                name=name,
-                gpu_type=classes[name].gpu_type,
-                max_threads=classes[name].max_threads,
+            form_of(
+                schema.PlanClass,
+                classes[name],
                 hosts_matched=count.matching,
                 hosts_known=count.total,
                 refusals=dict(count.refusals),

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.environment import FILE_NAME
 from cobblestone.ops.files import write_durably, write_private
-from cobblestone.ops.settings import Settings, parse_settings, settings_template
+from cobblestone.ops.settings import Settings
 from cobblestone.server.core import plan_classes
 from cobblestone.server.core.project import ProjectFolder
-from cobblestone.service.settings import address_to_show, free_port, port_of, settings_mode
+from cobblestone.service.settings import NewService, settings_mode, settings_of_new
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.maintenance.snapshot import check_empty
@@ -25,15 +24,10 @@ DEFAULT_PORT = 8080
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewProject:
-    """The choices of the creator."""
+class NewProject(NewService):
+    """The choices of the creator of a project."""
 
-    name: str = ""  #: empty: that of the folder
-    url: str = ""  #: empty: loopback with the port
-    host: str = "127.0.0.1"
-    port: int | None = None  #: None: 8080, or the next free one
     public_key: str = ""  #: not empty: the private key stays on another machine
-    database: str = ""  #: address of an empty PostgreSQL database; empty: SQLite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,19 +50,7 @@ def create_project(root: Path, wish: NewProject, *, now: float) -> CreatedProjec
         BadKey: the given public key is not one of 1024 bits in the family's form.
     """
     root = root.absolute()
-    if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise ConfigError(
-            f"{root} is not an empty folder. Give another name, or delete it first if you do not need it."
-        )
-    port = wish.port or port_of(wish.url) or free_port(wish.host, first=DEFAULT_PORT)
-    url = wish.url or f"http://{address_to_show(wish.host)}:{port}/"
-    values: Mapping[str, dict[str, object]] = {
-        "project": {"name": wish.name or root.name or "My project", "url": url},
-        "server": {"host": wish.host, "port": port},
-    }
-    if wish.database:
-        values = {**values, "database": {"url": wish.database}}
-    settings = parse_settings(dict(values), source="project create")
+    settings, text, port = settings_of_new(root, wish, Settings, section="project", first_port=DEFAULT_PORT)
     if wish.database:
         check_empty(wish.database)
     public_key, private_key = _keys(wish)
@@ -81,7 +63,6 @@ def create_project(root: Path, wish: NewProject, *, now: float) -> CreatedProjec
         write_durably(folder.code_sign_public, public_key.strip().encode() + b"\n")
         _fill_database(folder, settings, public_key, now)
         write_durably(root / plan_classes.FILE_NAME, plan_classes.TEMPLATE.encode())
-        text = settings_template(**values)
         write_durably(root / FILE_NAME, text.encode(), mode=settings_mode(root / FILE_NAME, wish.database))
     except OSError as error:
         raise ConfigError(f"The project cannot be created in {root}: {error.strerror or error}.") from error
