@@ -578,7 +578,7 @@ NO_READERS = {
     **dict.fromkeys(
         (
             f"policy.validation.comparison:{kind}.parse"
-            for kind in ("ComparisonKind", "Numeric", "PythonFunction", "ReadsOutputs")
+            for kind in ("ComparisonKind", "Numeric", "PythonFunction")
         ),
         "the project's own rule",
     ),
