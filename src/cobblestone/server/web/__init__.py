@@ -30,6 +30,8 @@ from cobblestone.server.web.presentation.site import ProjectSite
 from cobblestone.server.web.presentation.status import StatusPage
 from cobblestone.server.web.profiles import ProfilePages
 from cobblestone.server.web.public import AppPages, ForumPages, ProjectTextPages, PublicPages
+from cobblestone.server.web.submitting.batches import MyWorkPages
+from cobblestone.server.web.submitting.new_batch import NewBatchPages
 from cobblestone.server.web.teams import TeamMessagePages, TeamPages
 from cobblestone.server.web.work import FoundPages, WorkPages
 from cobblestone.service.pages.mailed_links import MailedLinkPages
@@ -69,6 +71,8 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *WorkPages(site).routes(),
         *FoundPages(site).routes(),
         *ProfilePages(site).routes(),
+        *MyWorkPages(site).routes(),
+        *NewBatchPages(site).routes(),
         *CreditPages(site).routes(),
         *BadgePictures(ctx).routes(),
         *ProjectOperatorPages(site, security).routes(),

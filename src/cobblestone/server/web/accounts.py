@@ -40,6 +40,7 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import page_queries
 from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import account_changes, consents, hosts, users
+from cobblestone.store.work import submitters
 from cobblestone.wire.project import account as wire
 
 
@@ -114,6 +115,7 @@ class AccountPages(Pages[ProjectSite]):
                 "counts": page_queries.count_tasks(db, owner),
                 "tasks": page_queries.list_tasks(db, owner)[:8],
                 "asked": consents.latest(db, user.id, ConsentKind.STATISTICS) is not None,
+                "submits": submitters.submitter_of(db, user.id) is not None,
             }
 
         found = await visit.read(read)
