@@ -31,9 +31,9 @@ OLDEST_PYTHON = "3.11"
 #: Lists, with the extras that they bring.  The development set comes first, and the others take their versions from it: one
 #: .venv serves all of them.
 LISTS = {
-    "dev": ("client", "docs", "joblib", "lab", "postgres", "s3", "snakemake", "sweep", "tui", "wasm"),
+    "dev": ("client", "docs", "joblib", "lab", "oidc", "postgres", "s3", "snakemake", "sweep", "tui", "wasm"),
     "core": ("client",),
-    "image": ("postgres", "s3"),
+    "image": ("oidc", "postgres", "s3"),
     "lab": ("client", "lab"),
 }
 #: Dependency groups of a list: an editable installation needs `build`.
@@ -83,6 +83,7 @@ def compile_list(name: str, constraints: Path, excludes: Path, options: list[str
     ]
     words += ["--python-version", OLDEST_PYTHON, "--no-emit-index-url", "--no-emit-find-links", "--no-config"]
     words += ["--no-annotate", "--constraint", str(constraints), "--output-file", str(path)]
+    words += ["--no-emit-package", "httpx2-jsfetch"]  # for Python in a browser
     words += ["--excludes", str(excludes)]
     words += [word for extra in LISTS[name] for word in ("--extra", extra)]
     words += [word for group in GROUPS[name] for word in ("--group", group)]

@@ -152,7 +152,7 @@ def test_an_account_is_allowed_to_submit_and_no_more(village: Village):
     assert village.act(page, "set_rights", **hidden, **{**none, f"app {app}": "1"}) == 303
     held = village.world.ctx.store.read(lambda db: submitters.submitter_of(db, UserId(bruno)))
     assert held is not None
-    assert held.rights == SubmitRights(apps=frozenset({app}), max_jobs=20, share=1.5)
+    assert held.rights == SubmitRights(apps=(app,), max_jobs=20, share=1.5)
     assert "may submit jobs, and has 0 unfinished" in text_of(village.operator.get(page))
     assert village.act(page, "set_rights", **{**hidden, "all_apps": "1"}) == 303
     assert village.act(page, "set_rights", **{**hidden, "max_jobs": "many"}) == 409

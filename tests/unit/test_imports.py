@@ -20,6 +20,7 @@ EXTRAS = {
     "snakemake": ["snakemake_interface_common", "snakemake_interface_executor_plugins"],
     "lab": ["duckdb", "matplotlib", "numba", "numpy", "pyarrow", "scipy"],
     "s3": ["obstore"],
+    "oidc": ["authlib", "httpx2", "joserfc"],
     "sweep": ["dask", "distributed"],
     "wasm": ["wasmtime"],
     "tui": ["textual"],

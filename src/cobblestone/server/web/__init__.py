@@ -10,8 +10,15 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
+from cobblestone.server.operation.institute import InstituteLogIn
 from cobblestone.server.web.account_settings import AccountSettingsPages
-from cobblestone.server.web.accounts import AccountFinishPages, AccountPages, MailLinkPages, joining_pages
+from cobblestone.server.web.accounts import (
+    AccountFinishPages,
+    AccountPages,
+    InstitutePages,
+    MailLinkPages,
+    joining_pages,
+)
 from cobblestone.server.web.awards import BadgePictures, CertificatePages
 from cobblestone.server.web.compute import ComputePages
 from cobblestone.server.web.computers import HostPages
@@ -45,6 +52,7 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *AccountPages(site, security).routes(),
         *AccountFinishPages(site).routes(),
         *MailLinkPages(site, security).routes(),
+        *(InstitutePages(site, InstituteLogIn(ctx)).routes() if ctx.settings.oidc.issuer else ()),
         *MailedLinkPages(
             site,
             security,

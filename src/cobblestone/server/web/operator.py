@@ -451,7 +451,7 @@ async def _delete_user(visit: ProjectVisit, number: int, form: Mapping[str, str]
 
 
 async def _set_rights(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
-    chosen = frozenset(name[4:] for name, value in form.items() if name.startswith("app ") and value)
+    chosen = tuple(name[4:] for name, value in form.items() if name.startswith("app ") and value)
     if not chosen and form.get("all_apps") != "1":
         raise Conflict(_("Choose the apps whose jobs the account may submit."))
     rights = SubmitRights(
