@@ -14,7 +14,7 @@ from statistics import median
 from cobblestone.domain.hosts import HostAppVersion, HostVersionStatistics
 from cobblestone.domain.statistics import HOST_VERSION_RULE, RunningAverage
 from cobblestone.domain.values import AppVersionId, HostId
-from cobblestone.policy.dispatch.catalogue import HOST_SAMPLES, job_seconds, projected_flops
+from cobblestone.policy.dispatch.catalogue import HOST_SAMPLES, ResourceUsage, job_seconds, projected_flops
 
 LOGS = sorted((Path(__file__).parent / "job_logs").glob("*.txt"))
 QUIET = ("long-jobs-3",)
@@ -48,9 +48,8 @@ def estimated(known: RunningAverage, operations: float) -> float:
     record = HostAppVersion(
         host_id=HostId(1), app_version_id=AppVersionId(1), statistics=HostVersionStatistics(elapsed=known)
     )
-    flops = projected_flops(
-        cpu_flops=1e9, avg_ncpus=1.0, ngpus=0.0, estimate=1e9, peak_flops=1e9, record=record
-    )
+    usage = ResourceUsage(avg_ncpus=1.0, flops=1e9, peak_flops=1e9)
+    flops = projected_flops(usage, cpu_flops=1e9, record=record)
     return job_seconds(operations, flops, 1.0)
 
 
