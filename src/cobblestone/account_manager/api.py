@@ -55,8 +55,10 @@ class ManagerApi:
         return [
             self._route("/status", GET=(READ, self.status)),
             self._route("/projects", GET=(READ, self.projects)),
-            self._route("/projects/{id:int}/pause", POST=(OPERATE, self.pause)),
-            self._route("/projects/{id:int}/resume", POST=(OPERATE, self.resume)),
+            self._route("/projects/{id:int}/pause", POST=(OPERATE, partial(self.set_stopped, stopped=True))),
+            self._route(
+                "/projects/{id:int}/resume", POST=(OPERATE, partial(self.set_stopped, stopped=False))
+            ),
             self._route("/days", GET=(READ, self.days)),
             self._route("/news", GET=(READ, self.news), POST=(OPERATE, self.publish)),
             self._route("/news/{id:int}", DELETE=(OPERATE, self.withdraw)),
@@ -122,15 +124,8 @@ class ManagerApi:
             lambda db: schema.ProjectList(projects=[_project(db, each) for each in projects.all_projects(db)])
         )
 
-    async def pause(self, request: Request) -> schema.Project:
-        """Send no more computers to a project."""
-        return await self._set_stopped(request, stopped=True)
-
-    async def resume(self, request: Request) -> schema.Project:
-        """Send computers to a project again."""
-        return await self._set_stopped(request, stopped=False)
-
-    async def _set_stopped(self, request: Request, *, stopped: bool) -> schema.Project:
+    async def set_stopped(self, request: Request, *, stopped: bool) -> schema.Project:
+        """Send no more computers to a project, or send them again."""
         ctx, number = self._ctx, _number(request, "project")
 
         def write(tx: Transaction) -> schema.Project:

@@ -10,7 +10,7 @@ from typing import TypeVar
 import httpx
 import structlog
 
-from cobblestone.account_manager.core.context import COLLECTOR, ManagerContext
+from cobblestone.account_manager.core.context import ManagerContext
 from cobblestone.account_manager.core.projects_web import ProjectCredit, ProjectUnreachable, check_address
 from cobblestone.account_manager.model import ManagedProject
 from cobblestone.account_manager.store import granted, projects
@@ -36,8 +36,6 @@ T = TypeVar("T")
 
 class CreditCollector:
     """Asks the projects that have given a token."""
-
-    name = COLLECTOR
 
     def __init__(self, ctx: ManagerContext, client: httpx.AsyncClient) -> None:
         self._ctx = ctx

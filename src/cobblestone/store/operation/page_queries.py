@@ -210,18 +210,17 @@ def tasks_of_workunit(db: Database, workunit_id: WorkunitId) -> list[TaskRow]:
 
 def users_by_id(db: Database, user_ids: Iterable[int]) -> dict[UserId, User]:
     """Return several users; missing ones are left out."""
-    found = (people.user_by_id(db, UserId(user_id)) for user_id in dict.fromkeys(user_ids))
-    return {user.id: user for user in found if user is not None}
+    found = db.load_in(people.USERS, "user_account WHERE id IN (??)", list(dict.fromkeys(user_ids)))
+    return {user.id: user for user in found}
 
 
 def team_members(db: Database, team_id: int, *, page: int) -> list[User]:
     """Return a page of a team's members by recent average credit, with one more if there is a next page."""
-    ids = db.query(
-        "SELECT id FROM user_account WHERE team_id = ? ORDER BY expavg_credit DESC, id LIMIT ? OFFSET ?",
+    return db.load(
+        people.USERS,
+        "user_account WHERE team_id = ? ORDER BY expavg_credit DESC, id LIMIT ? OFFSET ?",
         (team_id, PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE),
     )
-    found = (people.user_by_id(db, UserId(row[0])) for row in ids)
-    return [user for user in found if user is not None]
 
 
 def external_address(db: Database, host_id: HostId) -> str:
