@@ -51,6 +51,10 @@ TASK_CONDITIONS: Mapping[TaskState, str] = {
 }
 
 
+TASK_COUNTS = ", ".join(f"count(*) FILTER (WHERE {TASK_CONDITIONS[state]})" for state in TaskState)
+"""How many tasks ``r`` are in each state, in the order of `TaskState`."""
+
+
 def task_state(result: Result) -> TaskState | None:
     """Return the state under which a list shows a task; None: not sent yet."""
     if result.server_state == ServerState.IN_PROGRESS:
@@ -156,9 +160,8 @@ def list_tasks(
 def count_tasks(db: Database, owner: TaskOwner) -> dict[TaskState, int]:
     """Return how many of an owner's newest tasks are in each state."""
     condition, value = owner.where()
-    sums = ", ".join(f"count(*) FILTER (WHERE {TASK_CONDITIONS[state]})" for state in TaskState)
     row = db.one(
-        f"SELECT {sums} FROM (SELECT r.app_id, r.server_state, r.outcome, r.validate_state FROM result r"
+        f"SELECT {TASK_COUNTS} FROM (SELECT r.app_id, r.server_state, r.outcome, r.validate_state FROM result r"
         f" WHERE {condition} ORDER BY r.id DESC LIMIT {NEWEST_TASKS}) r WHERE r.app_id = ? OR ? = 0",
         (value, owner.app_id or 0, owner.app_id or 0),
     )
