@@ -40,24 +40,7 @@ from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.domain.values import form_of
 from cobblestone.ops.environment import notify
 from cobblestone.ops.policies import full_name, try_policy
-from cobblestone.policy.client.core.events import (
-    ContactProject,
-    DevicesChanged,
-    Explain,
-    GiveUp,
-    HostOff,
-    HostOn,
-    Instruction,
-    JobsDescribed,
-    PermissionChanged,
-    PreferencesChanged,
-    ProjectAttached,
-    QuitTask,
-    SetAlarm,
-    StartTask,
-    SuspendTask,
-    TimePassed,
-)
+from cobblestone.policy.client.core import events as ev
 from cobblestone.policy.client.core.reasons import sentence
 from cobblestone.policy.client.core.values import Reading
 from cobblestone.policy.client.host.transfers import TransferLimits
@@ -207,7 +190,7 @@ class Client:
         self.apply_conditions()
         self.loop.drain()
         for instruction in self.decisions.in_force():
-            if isinstance(instruction, ContactProject | SetAlarm | GiveUp):
+            if isinstance(instruction, ev.ContactProject | ev.SetAlarm | ev.GiveUp):
                 self._carry_out(instruction)
         self.transfers.poll()
 
@@ -234,7 +217,7 @@ class Client:
         self.accounting.save()
         self.timeline.save()
         self.measurements.save(self.decisions.core.state, self.clock(), at_once=True)
-        self.loop.post(HostOff(self.clock()))
+        self.loop.post(ev.HostOff(self.clock()))
         self.loop.drain()
         self.decisions.store()
         self.loop.save()
@@ -262,24 +245,24 @@ class Client:
             paths, self.jobs.unneeded = self.jobs.unneeded, []
             self.loop.background(asyncio.to_thread(_remove, paths))
 
-    def _carry_out(self, instruction: Instruction) -> None:
+    def _carry_out(self, instruction: ev.Instruction) -> None:
         match instruction:
-            case StartTask():
+            case ev.StartTask():
                 self.jobs.start(instruction.job, instruction.instances)
-            case SuspendTask():
+            case ev.SuspendTask():
                 self.jobs.suspend(instruction.job)
-            case QuitTask():
+            case ev.QuitTask():
                 self.jobs.quit(instruction.job, self.conditions.patience())
-            case GiveUp():
+            case ev.GiveUp():
                 words = "; ".join(sentence(each) for each in instruction.why) or instruction.code
                 by_project = instruction.code == "project"
                 status = ABORTED_BY_PROJECT if by_project else UNSTARTED_LATE
                 self.jobs.abort(instruction.job, status, "aborted by project" if by_project else words)
-            case ContactProject():
+            case ev.ContactProject():
                 self.loop.background(self.contacts.contact(instruction))
-            case SetAlarm():
+            case ev.SetAlarm():
                 self.loop.set_alarm(instruction.at)
-            case Explain():
+            case ev.Explain():
                 for each in instruction.why:
                     self.journal.say(f"[{instruction.about}] {sentence(each)}")
             case _:
@@ -299,7 +282,7 @@ class Client:
                 self.journal.say(
                     f"The clock moved by {gap - SECOND:.0f} s: the computer slept, or its time was set"
                 )
-                self.loop.post(HostOn(now))
+                self.loop.post(ev.HostOn(now))
                 if gap < 0:
                     for each in (self.conditions, self.transfers, self.measurements, self.feeds):
                         each.clock_set_back(SECOND - gap)
@@ -339,7 +322,7 @@ class Client:
         if self._ticks % DISK_EVERY == 1:
             await self.contacts.measure_disk()
         if self._ticks % int(READINGS_EVERY // TICK) == 0:
-            self.loop.post(TimePassed(now))
+            self.loop.post(ev.TimePassed(now))
         self.transfers.poll()
         self.loop.post(*stalled_downloads(self.state, self.decisions.core.state, now))
         self.loop.drain()
@@ -357,11 +340,11 @@ class Client:
         now = self.clock()
         changed = self.conditions.changes()
         if changed.preferences:
-            self.loop.post(PreferencesChanged(now, changed.preferences))
+            self.loop.post(ev.PreferencesChanged(now, changed.preferences))
         if changed.devices:
-            self.loop.post(DevicesChanged(now, changed.devices))
+            self.loop.post(ev.DevicesChanged(now, changed.devices))
         if changed.permission:
-            self.loop.post(PermissionChanged(now, changed.permission))
+            self.loop.post(ev.PermissionChanged(now, changed.permission))
             self.transfers.allowed = not changed.permission.network
             if not self.transfers.allowed:
                 self.transfers.suspend()
@@ -405,9 +388,11 @@ class Client:
         """Send the core the current descriptions of projects and their jobs."""
         now = self.clock()
         contents = self.state.contents.values()
-        self.loop.post(*(ProjectAttached(now, self.conditions.describe_project(each)) for each in contents))
+        self.loop.post(
+            *(ev.ProjectAttached(now, self.conditions.describe_project(each)) for each in contents)
+        )
         if jobs := changed_descriptions(self.state, self.decisions.core.state):
-            self.loop.post(JobsDescribed(now, jobs))
+            self.loop.post(ev.JobsDescribed(now, jobs))
 
     def facts(self) -> ReportedHost:
         """Return the facts about this computer for projects and jobs."""
@@ -423,7 +408,7 @@ class Client:
 
     def _transferred(self, file: Any) -> None:
         self.jobs.transferred(file)
-        self.loop.post(TimePassed(self.clock()))
+        self.loop.post(ev.TimePassed(self.clock()))
 
 
 STOP_SECONDS = 60.0

@@ -7,19 +7,7 @@ from cobblestone.client.projects.scheduler_reply import describe_job, missing_fi
 from cobblestone.client.records.decisions import CoreDriver, job_id, job_place
 from cobblestone.client.records.measurements import known_times
 from cobblestone.client.records.state import ClientDatabase
-from cobblestone.policy.client.core.events import (
-    AvailabilityKnown,
-    DevicesChanged,
-    DownloadStalled,
-    Event,
-    HostOn,
-    JobFailed,
-    JobFinished,
-    JobsFound,
-    PreferencesChanged,
-    ProjectAttached,
-    TaskStopped,
-)
+from cobblestone.policy.client.core import events as ev
 from cobblestone.policy.client.core.state import CoreState, Phase
 from cobblestone.policy.client.core.values import JobDescription
 from cobblestone.wire.client.records import ClientJobState, ProjectContent
@@ -41,9 +29,9 @@ def changed_descriptions(state: ClientDatabase, core: CoreState) -> tuple[JobDes
     return tuple(found)
 
 
-def stalled_downloads(state: ClientDatabase, core: CoreState, now: float) -> list[DownloadStalled]:
+def stalled_downloads(state: ClientDatabase, core: CoreState, now: float) -> list[ev.DownloadStalled]:
     """Return which jobs wait for files that do not arrive, or no longer do: they are no work for devices."""
-    found: list[DownloadStalled] = []
+    found: list[ev.DownloadStalled] = []
     for known in core.jobs:
         if known.phase is not Phase.DOWNLOADING:
             continue
@@ -56,41 +44,46 @@ def stalled_downloads(state: ClientDatabase, core: CoreState, now: float) -> lis
             file.num_retries > 0 and file.next_request_time > now for file in missing_files(content, job)
         )
         if stalled != known.stalled:
-            found.append(DownloadStalled(now, known.id, stalled))
+            found.append(ev.DownloadStalled(now, known.id, stalled))
     return found
 
 
 def events_at_start(
     state: ClientDatabase, conditions: Conditions, decisions: CoreDriver, now: float
-) -> list[Event]:
+) -> list[ev.Event]:
     """Return the events after a restart: processes are gone; all else is as the core remembers it, or is told again."""
     core = decisions.core.state
-    events: list[Event] = [HostOn(now)]
+    events: list[ev.Event] = [ev.HostOn(now)]
     times = known_times(state.notes.time_stats)
     if times is not None and not decisions.restored:
-        events.append(AvailabilityKnown(now, times))
-    events += [PreferencesChanged(now, conditions.scheduling()), DevicesChanged(now, conditions.devices())]
+        events.append(ev.AvailabilityKnown(now, times))
+    events += [
+        ev.PreferencesChanged(now, conditions.scheduling()),
+        ev.DevicesChanged(now, conditions.devices()),
+    ]
     known = {job.id for job in (*core.jobs, *core.finished)}
     for content in state.contents.values():
-        events.append(ProjectAttached(now, conditions.describe_project(content)))
+        events.append(ev.ProjectAttached(now, conditions.describe_project(content)))
         events += _unknown_jobs(content, known, now)
     events += [
-        TaskStopped(now, job.id)
+        ev.TaskStopped(now, job.id)
         for job in core.jobs
         if job.phase in (Phase.RUNNING, Phase.IN_MEMORY, Phase.QUITTING)
     ]
     return events
 
 
-def _unknown_jobs(content: ProjectContent, known: set[str], now: float) -> list[Event]:
+def _unknown_jobs(content: ProjectContent, known: set[str], now: float) -> list[ev.Event]:
     jobs = [job for job in content.jobs.values() if job_id(job.project, job.name) not in known]
     if not jobs:
         return []
-    events: list[Event] = [JobsFound(now, tuple(describe_job(content, job) for job in jobs))]
+    events: list[ev.Event] = [ev.JobsFound(now, tuple(describe_job(content, job) for job in jobs))]
     for job in jobs:
         if job.completed_time:
             kind = (
-                JobFinished if job.state in (ClientJobState.UPLOADING, ClientJobState.UPLOADED) else JobFailed
+                ev.JobFinished
+                if job.state in (ClientJobState.UPLOADING, ClientJobState.UPLOADED)
+                else ev.JobFailed
             )
             uploading = job.state is ClientJobState.UPLOADING
             events.append(kind(now, job_id(job.project, job.name), job.final_elapsed_time, uploading))

@@ -28,14 +28,7 @@ from cobblestone.client.records.state import ClientDatabase
 from cobblestone.domain.errors import CobblestoneError, Conflict, NotFound, RemoteProtocolError
 from cobblestone.domain.values import changed
 from cobblestone.ops.files import write_private
-from cobblestone.policy.client.core.events import (
-    ContactAsked,
-    ContactFailed,
-    ContactProject,
-    ContactSlow,
-    ProjectAttached,
-    ProjectDetached,
-)
+from cobblestone.policy.client.core import events as ev
 from cobblestone.policy.storage import answer_of
 from cobblestone.wire.client.objects import write_account_file
 from cobblestone.wire.client.records import (
@@ -169,8 +162,8 @@ class Contacts:
         )
         now = self._loop.clock()
         self._loop.post(
-            ProjectAttached(now, self._ports.conditions.describe_project(content)),
-            ContactAsked(now, master_url, "account_manager" if by_manager else "user"),
+            ev.ProjectAttached(now, self._ports.conditions.describe_project(content)),
+            ev.ContactAsked(now, master_url, "account_manager" if by_manager else "user"),
         )
         return content
 
@@ -199,7 +192,7 @@ class Contacts:
             return
         self._journal.say("Detached from the project", url)
         self._state.drop_project(url)
-        self._loop.post(ProjectDetached(self._loop.clock(), url))
+        self._loop.post(ev.ProjectDetached(self._loop.clock(), url))
         self._loop.drain()
         self._ports.folders.account_file(url).unlink(missing_ok=True)
         left = await asyncio.to_thread(self._ports.folders.empty_project, url, sent)
@@ -216,7 +209,9 @@ class Contacts:
         )
         for name in _KEPT_AT_RESET:
             setattr(fresh.project, name, getattr(project, name))
-        self._loop.post(ProjectAttached(self._loop.clock(), self._ports.conditions.describe_project(fresh)))
+        self._loop.post(
+            ev.ProjectAttached(self._loop.clock(), self._ports.conditions.describe_project(fresh))
+        )
 
     def write_account(self, project: ProjectRecord) -> None:
         """Write the account file with which BOINC's client would attach to the project."""
@@ -226,11 +221,11 @@ class Contacts:
     def ask(self, content: ProjectContent, why: str = "user") -> None:
         """Request a contact."""
         content.project.sched_rpc_pending = REASONS[why]
-        self._loop.post(ContactAsked(self._loop.clock(), content.project.master_url, why))
+        self._loop.post(ev.ContactAsked(self._loop.clock(), content.project.master_url, why))
 
     # -- contacts -----------------------------------------------------------------------------------------
 
-    async def contact(self, wanted: ContactProject) -> None:
+    async def contact(self, wanted: ev.ContactProject) -> None:
         """Carry out a contact; report the outcome to the core."""
         content = self._state.contents.get(wanted.project)
         if content is None:
@@ -257,7 +252,7 @@ class Contacts:
         """Have other projects contacted while one takes its time."""
         contact = self._ports.decisions.core.state.contact
         if contact is not None and contact.project == url:
-            self._loop.post(ContactSlow(self._loop.clock(), url))
+            self._loop.post(ev.ContactSlow(self._loop.clock(), url))
 
     def _failed(self, project: ProjectRecord, error: Exception) -> None:
         project.nrpc_failures += 1
@@ -265,13 +260,13 @@ class Contacts:
         self._state.put_project(project)
         self._journal.say(f"The contact failed: {error}", project.master_url)
         if self._ports.decisions.core.state.under_way(project.master_url):
-            self._loop.post(ContactFailed(self._loop.clock(), project.master_url))
+            self._loop.post(ev.ContactFailed(self._loop.clock(), project.master_url))
 
     def _attached(self, content: ProjectContent) -> bool:
         """Return whether the project is still attached, and was not detached and attached again during a contact."""
         return self._state.contents.get(content.project.master_url) is content
 
-    async def _contact(self, content: ProjectContent, wanted: ContactProject) -> None:
+    async def _contact(self, content: ProjectContent, wanted: ev.ContactProject) -> None:
         project, ports, loop = content.project, self._ports, self._loop
         if project.master_url_fetch_pending or not project.scheduler_urls:
             try:
@@ -309,7 +304,7 @@ class Contacts:
             self._remember(content, job, now)
         ports.jobs.forget(content, done)
         if taken.description_changed:
-            loop.post(ProjectAttached(now, ports.conditions.describe_project(content)))
+            loop.post(ev.ProjectAttached(now, ports.conditions.describe_project(content)))
         loop.post(
             changed(
                 taken.event, request_delay=max(taken.event.request_delay, self._least_delay(wanted, taken))
@@ -328,7 +323,7 @@ class Contacts:
         if project.detach_when_done and not content.jobs:
             loop.background(self.detach(content))
 
-    def _least_delay(self, wanted: ContactProject, taken: TakenReply) -> float:
+    def _least_delay(self, wanted: ev.ContactProject, taken: TakenReply) -> float:
         """Return the seconds without contact after any reply: twice as long each time that reports stay unacknowledged."""
         heard = set(wanted.report) <= set(taken.event.acknowledged or ())
         unheard = self._unheard[wanted.project] = 0 if heard else self._unheard[wanted.project] + 1
@@ -376,7 +371,7 @@ class Contacts:
             fpops=fpops,
         )
 
-    def _announce(self, content: ProjectContent, wanted: ContactProject) -> None:
+    def _announce(self, content: ProjectContent, wanted: ev.ContactProject) -> None:
         parts: list[str] = []
         if wanted.report:
             parts.append(f"reporting {len(wanted.report)} task{'s' if len(wanted.report) > 1 else ''}")

@@ -27,17 +27,7 @@ from cobblestone.client.tasks.description import (
 from cobblestone.client.tasks.runner import Runner
 from cobblestone.domain.computing import ClientConfig
 from cobblestone.domain.errors import JobError
-from cobblestone.policy.client.core.events import (
-    ContactAsked,
-    Event,
-    JobCheckpointed,
-    JobDeferred,
-    JobFailed,
-    JobFinished,
-    JobReady,
-    JobUploaded,
-    TaskStopped,
-)
+from cobblestone.policy.client.core import events as ev
 from cobblestone.policy.client.core.values import Reading
 from cobblestone.policy.client.host.tasks import Ending
 from cobblestone.wire.client.records import ClientJobState, FileRecord, FileStatus, JobRecord, ProjectContent
@@ -58,7 +48,7 @@ class Jobs:
         transfers: Transfers,
         *,
         clock: Callable[[], float],
-        post: Callable[[Event], None],
+        post: Callable[[ev.Event], None],
         facts: Callable[[], ReportedHost],
     ) -> None:
         self._state = state
@@ -111,7 +101,7 @@ class Jobs:
         if self._identities.setdefault(job.name, identity) != identity:
             until = self._clock() + SAME_NAME_PAUSE
             job.waits_for = "a job of the same name of another project is in memory"
-            self._post(JobDeferred(self._clock(), identity, until))
+            self._post(ev.JobDeferred(self._clock(), identity, until))
             return
         job.devices = instances
         if job.task.slot < 0:
@@ -143,7 +133,7 @@ class Jobs:
             self._runner().quit(job.name)
         elif identity not in self._wanted and not job.ready_to_report:
             self._identities.pop(job.name, None)
-            self._post(TaskStopped(self._clock(), identity))
+            self._post(ev.TaskStopped(self._clock(), identity))
 
     def suspend(self, identity: str) -> None:
         """Suspend a job and leave it in memory."""
@@ -161,7 +151,7 @@ class Jobs:
         if found and found[1].task.pid:
             self._runner().quit(found[1].name, patience)
         elif identity not in self._starting:
-            self._post(TaskStopped(self._clock(), identity))
+            self._post(ev.TaskStopped(self._clock(), identity))
 
     def abort(self, identity: str, exit_status: int, words: str) -> None:
         """Abort a job."""
@@ -277,7 +267,7 @@ class Jobs:
                 task.checkpoint_cpu_time, task.checkpoint_elapsed_time = event.cpu_time, event.elapsed
                 task.checkpoint_fraction_done = event.fraction_done
                 self._state.put_job(job)
-                self._post(JobCheckpointed(self._clock(), identity, event.elapsed))
+                self._post(ev.JobCheckpointed(self._clock(), identity, event.elapsed))
             case TrickleUp():
                 self._trickle(job, event)
             case UploadWanted():
@@ -302,7 +292,7 @@ class Jobs:
         self._state.add_trickle(job.project, job.name, self._clock(), event.variety, text)
         self._state.flush()
         event.path.unlink(missing_ok=True)
-        self._post(ContactAsked(self._clock(), job.project, "trickle"))
+        self._post(ev.ContactAsked(self._clock(), job.project, "trickle"))
 
     def _ended(self, identity: str, content: ProjectContent, job: JobRecord, event: Ended) -> None:
         task = job.task
@@ -319,9 +309,9 @@ class Jobs:
                         f"Task {job.name} ended too early: {event.text}. It will be restarted", job.project
                     )
                 self._state.put_job(job)
-                self._post(TaskStopped(now, identity))
+                self._post(ev.TaskStopped(now, identity))
                 if event.ending is Ending.RESTART and event.delay_seconds:
-                    self._post(JobDeferred(now, identity, now + event.delay_seconds))
+                    self._post(ev.JobDeferred(now, identity, now + event.delay_seconds))
             case Ending.POSTPONED:
                 job.waits_for = event.text
                 self._journal.say(
@@ -330,7 +320,7 @@ class Jobs:
                     2 if event.as_notice else 1,
                 )
                 self._state.put_job(job)
-                self._post(JobDeferred(now, identity, now + event.delay_seconds))
+                self._post(ev.JobDeferred(now, identity, now + event.delay_seconds))
             case Ending.FINISHED:
                 self._finished(content, job, event)
             case Ending.FAILED | Ending.ABORTED:
@@ -380,7 +370,7 @@ class Jobs:
         project.elapsed_time += job.final_elapsed_time
         self._state.put_project(project)
         self._state.put_job(job)
-        kind = JobFailed if failed else JobFinished
+        kind = ev.JobFailed if failed else ev.JobFinished
         self._post(kind(self._clock(), identity, job.final_elapsed_time, uploading))
         if slot >= 0:
             asyncio.create_task(self._runner().discard(slot))  # noqa: RUF006  # emptying may be left to the next start
@@ -432,7 +422,7 @@ class Jobs:
             elif not missing_files(content, job):
                 job.state = ClientJobState.DOWNLOADED
                 self._state.put_job(job)
-                self._post(JobReady(self._clock(), job_id(job.project, job.name)))
+                self._post(ev.JobReady(self._clock(), job_id(job.project, job.name)))
 
     def _uploaded(self, content: ProjectContent, file: FileRecord) -> None:
         told = self._uploads.pop((file.project, file.name), None)
@@ -442,7 +432,7 @@ class Jobs:
             if job.state is ClientJobState.UPLOADING and not self._uploads_left(content, job):
                 job.state, job.ready_to_report = ClientJobState.UPLOADED, True
                 self._state.put_job(job)
-                self._post(JobUploaded(self._clock(), job_id(job.project, job.name)))
+                self._post(ev.JobUploaded(self._clock(), job_id(job.project, job.name)))
 
     def forget(self, content: ProjectContent, jobs: Iterable[JobRecord]) -> None:
         """Remove reported jobs, and files that are no longer needed."""

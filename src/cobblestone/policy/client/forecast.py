@@ -9,21 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cobblestone.domain.values import value
-from cobblestone.policy.client.core.events import (
-    ContactProject,
-    Event,
-    GiveUp,
-    Instruction,
-    JobFailed,
-    JobFinished,
-    JobProgressed,
-    QuitTask,
-    ReplyReceived,
-    StartTask,
-    SuspendTask,
-    TaskStopped,
-    TimePassed,
-)
+from cobblestone.policy.client.core import events as ev
 from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.state import NEVER, ClientJob, Phase
 from cobblestone.policy.client.core.values import Reading
@@ -75,19 +61,19 @@ class _World:
         self._horizon = horizon
         self.now = max(now, core.state.now)
         self.end = self.now + horizon
-        self._first = core.handle(TimePassed(self.now))
+        self._first = core.handle(ev.TimePassed(self.now))
         self._left = {job.id: max(1.0, expected_left(job)) for job in core.state.jobs}
         self._done = {job.id: job.done for job in core.state.jobs}
         self._deadlines = {job.id: job.report_deadline for job in core.state.jobs}
-        starting = {each.job for each in self._first if isinstance(each, StartTask)}
+        starting = {each.job for each in self._first if isinstance(each, ev.StartTask)}
         running = [job.id for job in core.state.running if job.id not in starting]
         self._running = dict.fromkeys(running, self.now)  # since when
         self.planned: list[PlannedRun] = []
 
     def play(self, most_steps: int) -> list[PlannedRun]:
         state = self._core.state
-        begin: list[Event] = [
-            TaskStopped(self.now, job.id) for job in state.jobs if job.phase is Phase.QUITTING
+        begin: list[ev.Event] = [
+            ev.TaskStopped(self.now, job.id) for job in state.jobs if job.phase is Phase.QUITTING
         ]
         under_way = [each.project for each in (state.contact, *state.slow) if each is not None]
         begin += map(self._answer, under_way)
@@ -108,40 +94,40 @@ class _World:
         for name in self._running:
             self._done[name] += seconds
             self._left[name] -= seconds
-        events: list[Event] = [JobProgressed(to, tuple(map(self._reading, self._running)))]
+        events: list[ev.Event] = [ev.JobProgressed(to, tuple(map(self._reading, self._running)))]
         for name in [name for name in self._running if self._left[name] <= 1e-6]:
             self._stop(name, finishes=True)
-            events.append(JobFinished(to, name, self._done[name]))
-        self._tell([*events, TimePassed(to)])
+            events.append(ev.JobFinished(to, name, self._done[name]))
+        self._tell([*events, ev.TimePassed(to)])
 
     def _reading(self, name: str) -> Reading:
         done = self._done[name]
         return Reading(name, done, done / (done + self._left[name]), self.now, done)
 
-    def _tell(self, events: list[Event]) -> None:
+    def _tell(self, events: list[ev.Event]) -> None:
         for _ in range(MAX_ROUNDS):
             if not events:
                 return
             events = list(self._carry_out(self._core.handle(*events)))
 
-    def _carry_out(self, instructions: Iterable[Instruction]) -> Iterable[Event]:
+    def _carry_out(self, instructions: Iterable[ev.Instruction]) -> Iterable[ev.Event]:
         for each in instructions:
-            if isinstance(each, StartTask):
+            if isinstance(each, ev.StartTask):
                 self._running.setdefault(each.job, self.now)
-            elif isinstance(each, SuspendTask):
+            elif isinstance(each, ev.SuspendTask):
                 self._stop(each.job)
-            elif isinstance(each, QuitTask):
+            elif isinstance(each, ev.QuitTask):
                 self._stop(each.job)
-                yield TaskStopped(self.now, each.job)
-            elif isinstance(each, GiveUp):
+                yield ev.TaskStopped(self.now, each.job)
+            elif isinstance(each, ev.GiveUp):
                 self._stop(each.job)
-                yield JobFailed(self.now, each.job, self._done.get(each.job, 0.0))
-            elif isinstance(each, ContactProject):
+                yield ev.JobFailed(self.now, each.job, self._done.get(each.job, 0.0))
+            elif isinstance(each, ev.ContactProject):
                 yield self._answer(each.project)
 
-    def _answer(self, project: str) -> ReplyReceived:
+    def _answer(self, project: str) -> ev.ReplyReceived:
         """Answer that a project has nothing more."""
-        return ReplyReceived(self.now, project, request_delay=self._horizon)
+        return ev.ReplyReceived(self.now, project, request_delay=self._horizon)
 
     def _stop(self, name: str, *, finishes: bool = False) -> None:
         begin = self._running.pop(name, NEVER)

@@ -19,88 +19,63 @@ from cobblestone.domain.work import (
     Workunit,
     result_name,
 )
-from cobblestone.policy.lifecycle.states import (
-    ASSIMILATE_TRANSITIONS,
-    FILE_DELETE_TRANSITIONS,
-    RESULT_TRANSITIONS,
-    VALIDATE_TRANSITIONS,
-    Cause,
-    ClearNeedValidate,
-    CreateResult,
-    DeleteInputs,
-    DeleteOutputs,
-    DropResult,
-    Effect,
-    FailWorkunit,
-    MarkInconclusive,
-    MarkInvalid,
-    MarkTooLate,
-    MarkUnusable,
-    MarkValid,
-    NoteCheck,
-    PostponeValidation,
-    RaiseQuorum,
-    RaiseTarget,
-    ReadyToAssimilate,
-    ReleaseCommitment,
-    RequestValidation,
-    ResultEffect,
-    SetCanonical,
-    SkipValidation,
-    TimeOutResult,
-    Transition,
-    WorkunitView,
-    next_state,
-    result_history,
-    result_state,
-    workunit_history,
-)
+from cobblestone.policy.lifecycle import states
 
 
-def advance(result: Result, cause: Cause) -> Result:
+def advance(result: Result, cause: states.Cause) -> Result:
     """Move server state and outcome of ``result``, by the table.
 
     Raises:
         IllegalTransition: the result cannot take this step.
 
     """
-    after = next_state(RESULT_TRANSITIONS, result_state(result), cause, result, result_history)
+    after = states.next_state(
+        states.RESULT_TRANSITIONS, states.result_state(result), cause, result, states.result_history
+    )
     return changed(result, server_state=after.server_state, outcome=after.outcome)
 
 
-def advance_validation(result: Result, cause: Cause) -> Result:
+def advance_validation(result: Result, cause: states.Cause) -> Result:
     """Move the validate state of ``result``, by the table; raises `IllegalTransition`."""
-    after = next_state(VALIDATE_TRANSITIONS, result.validate_state, cause, result, result_history)
+    after = states.next_state(
+        states.VALIDATE_TRANSITIONS, result.validate_state, cause, result, states.result_history
+    )
     return changed(result, validate_state=after)
 
 
-def advance_files(result: Result, cause: Cause) -> Result:
+def advance_files(result: Result, cause: states.Cause) -> Result:
     """Move the file delete state of ``result``, by the table; raises `IllegalTransition`."""
-    after = next_state(FILE_DELETE_TRANSITIONS, result.file_delete_state, cause, result, result_history)
+    after = states.next_state(
+        states.FILE_DELETE_TRANSITIONS, result.file_delete_state, cause, result, states.result_history
+    )
     return changed(result, file_delete_state=after)
 
 
-def advance_inputs(workunit: Workunit, cause: Cause) -> Workunit:
+def advance_inputs(workunit: Workunit, cause: states.Cause) -> Workunit:
     """Move the file delete state of ``workunit``, by the table; raises `IllegalTransition`."""
     return changed(workunit, file_delete_state=_inputs_after(workunit, cause))
 
 
-def advance_assimilation(workunit: Workunit, cause: Cause) -> Workunit:
+def advance_assimilation(workunit: Workunit, cause: states.Cause) -> Workunit:
     """Move the assimilate state of ``workunit``, by the table; raises `IllegalTransition`."""
     return changed(workunit, assimilate_state=_assimilation_after(workunit, cause))
 
 
-def _inputs_after(workunit: Workunit, cause: Cause) -> FileDeleteState:
-    return next_state(FILE_DELETE_TRANSITIONS, workunit.file_delete_state, cause, workunit, workunit_history)
+def _inputs_after(workunit: Workunit, cause: states.Cause) -> FileDeleteState:
+    return states.next_state(
+        states.FILE_DELETE_TRANSITIONS, workunit.file_delete_state, cause, workunit, states.workunit_history
+    )
 
 
-def _assimilation_after(workunit: Workunit, cause: Cause) -> AssimilateState:
-    return next_state(ASSIMILATE_TRANSITIONS, workunit.assimilate_state, cause, workunit, workunit_history)
+def _assimilation_after(workunit: Workunit, cause: states.Cause) -> AssimilateState:
+    return states.next_state(
+        states.ASSIMILATE_TRANSITIONS, workunit.assimilate_state, cause, workunit, states.workunit_history
+    )
 
 
 def apply_transition(
-    view: WorkunitView, transition: Transition, now: float, new_ids: Iterator[ResultId]
-) -> WorkunitView:
+    view: states.WorkunitView, transition: states.Transition, now: float, new_ids: Iterator[ResultId]
+) -> states.WorkunitView:
     """Apply a transition and its next check; new results get their ids from ``new_ids``.
 
     Raises:
@@ -111,12 +86,12 @@ def apply_transition(
 
 
 def apply_effects(
-    view: WorkunitView,
-    effects: Iterable[Effect],
+    view: states.WorkunitView,
+    effects: Iterable[states.Effect],
     next_check: float | None,
     now: float,
     new_ids: Iterator[ResultId],
-) -> WorkunitView:
+) -> states.WorkunitView:
     """Apply the effects of a transition or of a validation decision, and set the next check.
 
     Raises:
@@ -127,7 +102,7 @@ def apply_effects(
     draft = _Draft(view)
     for effect in effects:
         match effect:
-            case CreateResult():
+            case states.CreateResult():
                 result = _new_result(view.workunit, effect, now, new_ids)
                 draft.results[result.id] = result
             case _:
@@ -136,22 +111,22 @@ def apply_effects(
     return draft.view()
 
 
-_RESULT_CAUSES: dict[type[ResultEffect], Cause] = {
-    TimeOutResult: Cause.DEADLINE_PASSED,
-    DropResult: Cause.NOT_NEEDED,
+_RESULT_CAUSES: dict[type[states.ResultEffect], states.Cause] = {
+    states.TimeOutResult: states.Cause.DEADLINE_PASSED,
+    states.DropResult: states.Cause.NOT_NEEDED,
 }
 
-_VALIDATE_CAUSES: dict[type[ResultEffect], Cause] = {
-    MarkTooLate: Cause.NOT_COMPARABLE,
-    SkipValidation: Cause.WORKUNIT_FAILED,
-    MarkValid: Cause.AGREED,
-    MarkInvalid: Cause.DISAGREED,
-    MarkInconclusive: Cause.NO_QUORUM,
-    PostponeValidation: Cause.POSTPONED,
+_VALIDATE_CAUSES: dict[type[states.ResultEffect], states.Cause] = {
+    states.MarkTooLate: states.Cause.NOT_COMPARABLE,
+    states.SkipValidation: states.Cause.WORKUNIT_FAILED,
+    states.MarkValid: states.Cause.AGREED,
+    states.MarkInvalid: states.Cause.DISAGREED,
+    states.MarkInconclusive: states.Cause.NO_QUORUM,
+    states.PostponeValidation: states.Cause.POSTPONED,
 }
 
 
-def apply_effect(view: WorkunitView, effect: Effect) -> WorkunitView:
+def apply_effect(view: states.WorkunitView, effect: states.Effect) -> states.WorkunitView:
     """Apply one effect other than `CreateResult` (which needs an id; see `apply_effects`)."""
     draft = _Draft(view)
     draft.apply(effect)
@@ -163,19 +138,19 @@ class _Draft:
 
     __slots__ = ("_view", "_workunit", "fields", "results")
 
-    def __init__(self, view: WorkunitView) -> None:
+    def __init__(self, view: states.WorkunitView) -> None:
         self._view = view
         self._workunit = view.workunit
         self.fields: dict[str, object] = {}  #: of the workunit, still to be changed
         self.results = {result.id: result for result in view.results}
 
-    def view(self) -> WorkunitView:
+    def view(self) -> states.WorkunitView:
         workunit = changed(self._workunit, **self.fields)
         return changed(self._view, workunit=workunit, results=tuple(self.results.values()))
 
-    def apply(self, effect: Effect) -> None:
+    def apply(self, effect: states.Effect) -> None:
         match effect:
-            case ResultEffect():
+            case states.ResultEffect():
                 self.results[effect.result_id] = _changed_result(self._result(effect.result_id), effect)
             case _:
                 fields = _changed_fields(self._workunit, effect)
@@ -193,45 +168,49 @@ class _Draft:
             raise PolicyViolation(f"workunit {self._workunit.id} has no result {result_id}") from None
 
 
-def _changed_result(result: Result, effect: ResultEffect) -> Result:
+def _changed_result(result: Result, effect: states.ResultEffect) -> Result:
     match effect:
-        case NoteCheck():
+        case states.NoteCheck():
             return changed(result, checks=effect.checks)
-        case TimeOutResult() | DropResult():
+        case states.TimeOutResult() | states.DropResult():
             return advance(result, _RESULT_CAUSES[type(effect)])
-        case MarkUnusable():
-            return advance_validation(advance(result, Cause.FOUND_UNUSABLE), Cause.FOUND_UNUSABLE)
-        case DeleteOutputs():
-            return advance_files(result, Cause.FILES_RELEASED)
+        case states.MarkUnusable():
+            return advance_validation(
+                advance(result, states.Cause.FOUND_UNUSABLE), states.Cause.FOUND_UNUSABLE
+            )
+        case states.DeleteOutputs():
+            return advance_files(result, states.Cause.FILES_RELEASED)
         case _:
             return advance_validation(result, _VALIDATE_CAUSES[type(effect)])
 
 
-def _changed_fields(workunit: Workunit, effect: Effect) -> dict[str, object]:
+def _changed_fields(workunit: Workunit, effect: states.Effect) -> dict[str, object]:
     match effect:
-        case RequestValidation():
+        case states.RequestValidation():
             return {"need_validate": True}
-        case ClearNeedValidate():
+        case states.ClearNeedValidate():
             return {"need_validate": False}
-        case FailWorkunit():
+        case states.FailWorkunit():
             return {"error_mask": workunit.error_mask | effect.error_mask, "need_validate": False}
-        case ReadyToAssimilate():
-            return {"assimilate_state": _assimilation_after(workunit, Cause.ANSWER_KNOWN)}
-        case DeleteInputs():
-            return {"file_delete_state": _inputs_after(workunit, Cause.FILES_RELEASED)}
-        case ReleaseCommitment():
+        case states.ReadyToAssimilate():
+            return {"assimilate_state": _assimilation_after(workunit, states.Cause.ANSWER_KNOWN)}
+        case states.DeleteInputs():
+            return {"file_delete_state": _inputs_after(workunit, states.Cause.FILES_RELEASED)}
+        case states.ReleaseCommitment():
             return {"hr_class": 0, "app_version_id": None}
-        case SetCanonical():
+        case states.SetCanonical():
             return {"canonical_result_id": effect.result_id}
-        case RaiseTarget():
+        case states.RaiseTarget():
             return {"rules": changed(workunit.rules, target_nresults=effect.target_nresults)}
-        case RaiseQuorum():
+        case states.RaiseQuorum():
             return {"rules": workunit.rules.with_quorum(effect.min_quorum)}
-        case CreateResult() | ResultEffect():
+        case states.CreateResult() | states.ResultEffect():
             raise PolicyViolation("CreateResult needs a new id: use apply_effects")
 
 
-def _new_result(workunit: Workunit, effect: CreateResult, now: float, new_ids: Iterator[ResultId]) -> Result:
+def _new_result(
+    workunit: Workunit, effect: states.CreateResult, now: float, new_ids: Iterator[ResultId]
+) -> Result:
     new_id = next(new_ids, None)
     if new_id is None:
         raise PolicyViolation(f"no id left for result {effect.number} of workunit {workunit.id}")

@@ -45,29 +45,9 @@ from cobblestone.domain.work import (
     Workunit,
     WorkunitError,
 )
+from cobblestone.policy.lifecycle import states
 from cobblestone.policy.lifecycle.application import apply_effect, apply_transition
-from cobblestone.policy.lifecycle.states import (
-    CreateResult,
-    DeleteInputs,
-    DeleteOutputs,
-    DropResult,
-    FailWorkunit,
-    LifecycleEffect,
-    MarkTooLate,
-    NoteCheck,
-    RaiseQuorum,
-    ReadyToAssimilate,
-    ReleaseCommitment,
-    RequestValidation,
-    SkipValidation,
-    TimeOutResult,
-    Transition,
-    WorkunitView,
-    awaits_validation,
-    is_over,
-    is_success,
-    is_unsent,
-)
+from cobblestone.policy.lifecycle.states import Transition, WorkunitView
 
 __all__ = ["LifecycleTiming", "Transition", "WorkunitView", "apply_transition", "next_transition"]
 
@@ -108,13 +88,15 @@ def next_transition(view: WorkunitView, *, timing: LifecycleTiming, now: float) 
         _ask_for_check(draft, counts)
         _request_validation(draft, counts)
         created = _create_results(draft, counts, timing)
-    validated = not created and all(is_over(r) and not awaits_validation(r) for r in draft.view.results)
+    validated = not created and all(
+        states.is_over(r) and not states.awaits_validation(r) for r in draft.view.results
+    )
     if (
         validated
         and draft.workunit.assimilate_state is AssimilateState.INIT
         and _has_canonical(draft.workunit)
     ):
-        draft.add(ReadyToAssimilate(), "all_validated", "every result is over and validated")
+        draft.add(states.ReadyToAssimilate(), "all_validated", "every result is over and validated")
     still_expected = [deadline for deadline in _no_reply_deadlines(draft.view) if deadline > now]
     deletion_time = _release_files(draft, timing, now, settled=validated and not still_expected)
     return Transition(
@@ -144,13 +126,13 @@ def deadline_of(result: Result, workunit: Workunit) -> float:
 
 
 _LOOKED_AT_LATER = (
-    TimeOutResult,
-    MarkTooLate,
-    SkipValidation,
-    DropResult,
-    FailWorkunit,
-    NoteCheck,
-    RaiseQuorum,
+    states.TimeOutResult,
+    states.MarkTooLate,
+    states.SkipValidation,
+    states.DropResult,
+    states.FailWorkunit,
+    states.NoteCheck,
+    states.RaiseQuorum,
 )
 """Effects that later rules of the same pass depend on; the others need not be applied to the draft."""
 
@@ -160,8 +142,10 @@ def lost_for_credit(view: WorkunitView, transition: Transition) -> Iterator[Resu
     if WorkunitError.CANCELLED in view.workunit.error_mask:
         return
     effects = transition.effects
-    late = {effect.result_id for effect in effects if isinstance(effect, TimeOutResult)}
-    given_up = bool(view.workunit.error_mask) or any(isinstance(effect, FailWorkunit) for effect in effects)
+    late = {effect.result_id for effect in effects if isinstance(effect, states.TimeOutResult)}
+    given_up = bool(view.workunit.error_mask) or any(
+        isinstance(effect, states.FailWorkunit) for effect in effects
+    )
     for result in view.results:
         if result.granted_credit > 0.0 and result.validate_state is not ValidateState.VALID:
             failed = result.server_state is ServerState.OVER and (
@@ -176,14 +160,14 @@ class _Draft:
     """The view as it will be after the effects so far."""
 
     view: WorkunitView
-    effects: list[LifecycleEffect] = field(default_factory=list[LifecycleEffect])
+    effects: list[states.LifecycleEffect] = field(default_factory=list[states.LifecycleEffect])
     reasons: list[Reason] = field(default_factory=list[Reason])
 
     @property
     def workunit(self) -> Workunit:
         return self.view.workunit
 
-    def add(self, effect: LifecycleEffect, code: str, sentence: str, **values: Value) -> None:
+    def add(self, effect: states.LifecycleEffect, code: str, sentence: str, **values: Value) -> None:
         self.effects.append(effect)
         self.reasons.append(reason(code, sentence, **values))
         if isinstance(effect, _LOOKED_AT_LATER):
@@ -226,15 +210,15 @@ def _settle_late(draft: _Draft, now: float) -> None:
     for result in draft.view.results:
         if result.server_state is ServerState.IN_PROGRESS and deadline_of(result, workunit) <= now:
             draft.add(
-                TimeOutResult(result_id=result.id),
+                states.TimeOutResult(result_id=result.id),
                 "timed_out",
                 "{result} was not reported by its deadline",
                 result=result.name,
                 deadline=deadline_of(result, workunit),
             )
-        elif canonical_gone and awaits_validation(result):
+        elif canonical_gone and states.awaits_validation(result):
             draft.add(
-                MarkTooLate(result_id=result.id),
+                states.MarkTooLate(result_id=result.id),
                 "too_late",
                 "{result} came after the files of the canonical result were released",
                 result=result.name,
@@ -244,7 +228,7 @@ def _settle_late(draft: _Draft, now: float) -> None:
 def _count(view: WorkunitView) -> _Counts:
     counts = _Counts()
     for result in view.results:
-        if is_unsent(result):
+        if states.is_unsent(result):
             counts.unsent += 1
         elif result.server_state is ServerState.IN_PROGRESS:
             counts.in_progress += 1
@@ -260,7 +244,7 @@ def _count_over(counts: _Counts, result: Result) -> None:
             counts.couldnt_send += 1
         case Outcome.SUCCESS:
             counts.success += result.validate_state is not ValidateState.INVALID
-            counts.to_validate += awaits_validation(result)
+            counts.to_validate += states.awaits_validation(result)
         case Outcome.CLIENT_ERROR if result.exit_status == ExitStatus.ABORTED_BY_USER:
             counts.no_reply += 1
         case Outcome.CLIENT_ERROR | Outcome.VALIDATE_ERROR:
@@ -286,17 +270,17 @@ def wants_check(view: WorkunitView) -> tuple[ResultId, ...]:
     counts = _count(view)
     if counts.success != counts.to_validate or not _can_validate(workunit, counts):
         return ()
-    return tuple(result.id for result in view.results if awaits_validation(result))
+    return tuple(result.id for result in view.results if states.awaits_validation(result))
 
 
 def _ask_for_check(draft: _Draft, counts: _Counts) -> None:
     more = draft.view.checks
     uploads = wants_check(draft.view) if more else ()
     for result_id in uploads:
-        note = NoteCheck(result_id=result_id, checks=more)
+        note = states.NoteCheck(result_id=result_id, checks=more)
         draft.add(note, "check_drawn", "others check what was uploaded")
     if uploads:
-        quorum = RaiseQuorum(min_quorum=counts.success + more)
+        quorum = states.RaiseQuorum(min_quorum=counts.success + more)
         draft.add(quorum, "quorum_raised", "{more} more results are wanted before it is decided", more=more)
 
 
@@ -304,7 +288,7 @@ def _create_audit(draft: _Draft, counts: _Counts) -> int:
     """Have one more host compute a job again whose answer is known."""
     if counts.outstanding or counts.to_validate or draft.workunit.need_validate or audit_failed(draft.view):
         return 0
-    again = CreateResult(number=_first_free_number(draft.view), priority=draft.workunit.priority + 1)
+    again = states.CreateResult(number=_first_free_number(draft.view), priority=draft.workunit.priority + 1)
     draft.add(again, "audit", "it is computed again: its computer failed a check")
     return 1
 
@@ -318,7 +302,7 @@ def audit_failed(view: WorkunitView) -> bool:
 def _request_validation(draft: _Draft, counts: _Counts) -> None:
     if _can_validate(draft.workunit, counts) and not draft.workunit.need_validate:
         draft.add(
-            RequestValidation(),
+            states.RequestValidation(),
             "validation_requested",
             "{successes} results were reported as success; the quorum is {min_quorum}",
             successes=counts.success,
@@ -339,14 +323,14 @@ def _find_errors(draft: _Draft, counts: _Counts, timing: LifecycleTiming) -> Non
         return
     if counts.couldnt_send > 0:
         draft.add(
-            FailWorkunit(error_mask=WorkunitError.COULDNT_SEND_RESULT),
+            states.FailWorkunit(error_mask=WorkunitError.COULDNT_SEND_RESULT),
             "couldnt_send",
             "{count} results could not be sent",
             count=counts.couldnt_send,
         )
     if counts.errors > rules.max_error_results:
         draft.add(
-            FailWorkunit(error_mask=WorkunitError.TOO_MANY_ERROR_RESULTS),
+            states.FailWorkunit(error_mask=WorkunitError.TOO_MANY_ERROR_RESULTS),
             "too_many_errors",
             "{errors} results failed; {max_error_results} are allowed",
             errors=counts.errors,
@@ -356,7 +340,7 @@ def _find_errors(draft: _Draft, counts: _Counts, timing: LifecycleTiming) -> Non
     waiting = counts.outstanding > 0 or workunit.need_validate or _can_validate(workunit, counts)
     if allowed < 0 or (allowed == 0 and needed > 0 and not waiting):
         draft.add(
-            FailWorkunit(error_mask=WorkunitError.TOO_MANY_TOTAL_RESULTS),
+            states.FailWorkunit(error_mask=WorkunitError.TOO_MANY_TOTAL_RESULTS),
             "too_many_results",
             "{total} results exist, {needed} more are needed, and at most {max_total_results} are allowed",
             total=counts.total,
@@ -367,7 +351,7 @@ def _find_errors(draft: _Draft, counts: _Counts, timing: LifecycleTiming) -> Non
     only_errors = counts.errors > 0 and not (counts.success or counts.in_progress or counts.no_reply)
     if committed and only_errors and not timing.hr_class_static and not draft.workunit.error_mask:
         draft.add(
-            ReleaseCommitment(),
+            states.ReleaseCommitment(),
             "commitment_released",
             "all {errors} results failed: the job may run on hosts and versions of every kind",
             errors=counts.errors,
@@ -376,9 +360,12 @@ def _find_errors(draft: _Draft, counts: _Counts, timing: LifecycleTiming) -> Non
 
 def _drop_unsent(draft: _Draft, code: str) -> None:
     for result in draft.view.results:
-        if is_unsent(result):
+        if states.is_unsent(result):
             draft.add(
-                DropResult(result_id=result.id), code, "{result} is no longer needed", result=result.name
+                states.DropResult(result_id=result.id),
+                code,
+                "{result} is no longer needed",
+                result=result.name,
             )
 
 
@@ -387,16 +374,16 @@ def _give_up(draft: _Draft) -> None:
     _drop_unsent(draft, "workunit_failed")
     for result in draft.view.results:
         open_states = (ValidateState.INIT, ValidateState.INCONCLUSIVE)
-        if is_success(result) and result.validate_state in open_states:
+        if states.is_success(result) and result.validate_state in open_states:
             draft.add(
-                SkipValidation(result_id=result.id),
+                states.SkipValidation(result_id=result.id),
                 "not_checked",
                 "{result} is not validated: the workunit failed",
                 result=result.name,
             )
     if draft.workunit.assimilate_state is AssimilateState.INIT:
         draft.add(
-            ReadyToAssimilate(),
+            states.ReadyToAssimilate(),
             "failed",
             "the workunit failed ({errors}); the project is told",
             errors=(draft.workunit.error_mask.name or str(int(draft.workunit.error_mask))),
@@ -416,7 +403,7 @@ def _create_results(draft: _Draft, counts: _Counts, timing: LifecycleTiming) -> 
         increase = timing.priority_of_retries_without_errors
     for i in range(created):
         draft.add(
-            CreateResult(number=number + i, priority=draft.workunit.priority + increase),
+            states.CreateResult(number=number + i, priority=draft.workunit.priority + increase),
             "result_needed",
             "{have} of {target_nresults} results exist or are expected",
             have=counts.outstanding + counts.success + i,
@@ -448,13 +435,15 @@ def _release_files(draft: _Draft, timing: LifecycleTiming, now: float, *, settle
     if now < last_received + timing.delete_delay_seconds:
         return last_received + timing.delete_delay_seconds
     if settled and workunit.file_delete_state is FileDeleteState.INIT:
-        draft.add(DeleteInputs(), "inputs_released", "the answer is assimilated and every result is over")
+        draft.add(
+            states.DeleteInputs(), "inputs_released", "the answer is assimilated and every result is over"
+        )
     for result in draft.view.results:
         if result.file_delete_state is FileDeleteState.INIT and _outputs_needless(
             result, draft.view, settled=settled
         ):
             draft.add(
-                DeleteOutputs(result_id=result.id),
+                states.DeleteOutputs(result_id=result.id),
                 "outputs_released",
                 "the outputs of {result} are not needed any more",
                 result=result.name,
@@ -463,7 +452,7 @@ def _release_files(draft: _Draft, timing: LifecycleTiming, now: float, *, settle
 
 
 def _outputs_needless(result: Result, view: WorkunitView, *, settled: bool) -> bool:
-    if not is_over(result):
+    if not states.is_over(result):
         return False
     match result.outcome:
         case Outcome.CLIENT_ERROR | Outcome.VALIDATE_ERROR:

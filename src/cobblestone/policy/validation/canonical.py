@@ -27,27 +27,8 @@ from itertools import combinations
 from cobblestone.domain.reasons import Reason, Value, phrase, reason
 from cobblestone.domain.values import AppVersionId, ResultId, changed, value
 from cobblestone.domain.work import AssimilateState, Result, ValidateState, WorkunitError
+from cobblestone.policy.lifecycle import states
 from cobblestone.policy.lifecycle.application import apply_effects
-from cobblestone.policy.lifecycle.states import (
-    ClearNeedValidate,
-    DropResult,
-    FailWorkunit,
-    MarkInconclusive,
-    MarkInvalid,
-    MarkTooLate,
-    MarkUnusable,
-    MarkValid,
-    NoteCheck,
-    PostponeValidation,
-    RaiseQuorum,
-    RaiseTarget,
-    ReadyToAssimilate,
-    SetCanonical,
-    ValidationEffect,
-    WorkunitView,
-    is_success,
-    is_unsent,
-)
 
 RETRY_SECONDS = 6 * 3600.0
 """Seconds until outputs that could not be looked at are looked at again."""
@@ -95,7 +76,7 @@ class ValidationReport:
 class ValidationDecision:
     """The consequences of a report: effects to apply in one transaction, and who is to be credited."""
 
-    effects: tuple[ValidationEffect, ...]
+    effects: tuple[states.ValidationEffect, ...]
     next_check: float | None  #: new ``transition_time`` (Unix seconds); None = never, the assimilator sets it
     canonical_id: ResultId | None = None  #: the canonical result, newly chosen or already there
     newly_canonical: bool = False
@@ -127,8 +108,8 @@ def choose_canonical(results: Sequence[ResultId], *, matches: Matches, min_quoru
         for candidate in results:
             matching = {other for other in results if other == candidate or matches(candidate, other)}
             if len(matching) >= min_quorum // 2 + 1:
-                states = {r: ValidateState.VALID if r in matching else ValidateState.INVALID for r in results}
-                return ResultVerdict(canonical_id=candidate, states=states)
+                found = {r: ValidateState.VALID if r in matching else ValidateState.INVALID for r in results}
+                return ResultVerdict(canonical_id=candidate, states=found)
     return ResultVerdict(canonical_id=None, states=dict.fromkeys(results, ValidateState.INCONCLUSIVE))
 
 
@@ -137,7 +118,7 @@ def check_straggler(result: ResultId, canonical: ResultId, *, matches: Matches) 
     return ValidateState.VALID if matches(canonical, result) else ValidateState.INVALID
 
 
-def results_to_check(view: WorkunitView) -> tuple[ResultId, ...]:
+def results_to_check(view: states.WorkunitView) -> tuple[ResultId, ...]:
     """Results whose outputs a validator must read for this workunit; empty when there is nothing to do.
 
     Without a canonical result: all that may become it, if they are enough for a quorum.  With one: that one
@@ -152,7 +133,7 @@ def results_to_check(view: WorkunitView) -> tuple[ResultId, ...]:
     return viable if len(viable) >= view.workunit.rules.min_quorum else ()
 
 
-def pairs_to_compare(view: WorkunitView, checked: tuple[ResultId, ...]) -> tuple[Pair, ...]:
+def pairs_to_compare(view: states.WorkunitView, checked: tuple[ResultId, ...]) -> tuple[Pair, ...]:
     """Pairs of results whose outputs a validator must compare, of those to look at, if both are usable."""
     if checked and view.workunit.canonical_result_id is not None:
         return tuple((checked[0], straggler) for straggler in checked[1:])
@@ -169,7 +150,7 @@ def needs_more(count: float, usual: float, draw: float) -> bool:
 
 
 def with_counts_compared(
-    view: WorkunitView,
+    view: states.WorkunitView,
     report: ValidationReport,
     programs: Mapping[AppVersionId, str],
     doubtful: Set[ResultId] = frozenset(),
@@ -228,7 +209,7 @@ def with_counts_compared(
     return changed(report, matches=equal.difference(refused), differences={**report.differences, **refused})
 
 
-def judge(view: WorkunitView, report: ValidationReport, *, now: float) -> ValidationDecision:
+def judge(view: states.WorkunitView, report: ValidationReport, *, now: float) -> ValidationDecision:
     """Decide what follows from a validator's report, at ``now`` (Unix seconds).
 
     Facts about results that are not open any more are ignored; a workunit that failed meanwhile only loses
@@ -236,7 +217,7 @@ def judge(view: WorkunitView, report: ValidationReport, *, now: float) -> Valida
     """
     builder = _DecisionBuilder(view=view, report=report)
     if view.workunit.need_validate:
-        builder.effects.append(ClearNeedValidate())
+        builder.effects.append(states.ClearNeedValidate())
     if view.workunit.error_mask:
         return builder.decision(next_check=view.workunit.transition_time)
     if view.workunit.canonical_result_id is not None:
@@ -244,21 +225,27 @@ def judge(view: WorkunitView, report: ValidationReport, *, now: float) -> Valida
     return _judge_set(builder, now)
 
 
-def wait_for_third(view: WorkunitView, decision: ValidationDecision, *, now: float) -> ValidationDecision:
+def wait_for_third(
+    view: states.WorkunitView, decision: ValidationDecision, *, now: float
+) -> ValidationDecision:
     """Return the decision for a workunit whose results agree, but whose credit wants one more of them."""
     judged = {*decision.newly_valid, *decision.newly_invalid}
-    keeps = ClearNeedValidate | MarkUnusable | PostponeValidation
+    keeps = states.ClearNeedValidate | states.MarkUnusable | states.PostponeValidation
     kept = [each for each in decision.effects if isinstance(each, keeps)]
-    waiting = [MarkInconclusive(result_id=each.id) for each in view.results if each.id in judged]
-    checks = [NoteCheck(result_id=each.id, checks=each.checks + 1) for each in view.results if each.checks]
-    more = RaiseQuorum(min_quorum=view.workunit.rules.min_quorum + 1)
+    waiting = [states.MarkInconclusive(result_id=each.id) for each in view.results if each.id in judged]
+    checks = [
+        states.NoteCheck(result_id=each.id, checks=each.checks + 1) for each in view.results if each.checks
+    ]
+    more = states.RaiseQuorum(min_quorum=view.workunit.rules.min_quorum + 1)
     why = reason("third_opinion", "the results agree, and one more computer says how long the job is")
     return ValidationDecision(
         effects=(*kept, *waiting, *checks, more), next_check=now, unusable=decision.unusable, reasons=(why,)
     )
 
 
-def apply_decision(view: WorkunitView, decision: ValidationDecision, now: float) -> WorkunitView:
+def apply_decision(
+    view: states.WorkunitView, decision: ValidationDecision, now: float
+) -> states.WorkunitView:
     """Apply a decision to the view it was made for: the reference for every store.
 
     Raises:
@@ -272,9 +259,9 @@ def apply_decision(view: WorkunitView, decision: ValidationDecision, now: float)
 class _DecisionBuilder:
     """A decision in the making."""
 
-    view: WorkunitView
+    view: states.WorkunitView
     report: ValidationReport
-    effects: list[ValidationEffect] = field(default_factory=list[ValidationEffect])
+    effects: list[states.ValidationEffect] = field(default_factory=list[states.ValidationEffect])
     reasons: list[Reason] = field(default_factory=list[Reason])
     canonical_id: ResultId | None = None
     newly_canonical: bool = False
@@ -291,7 +278,7 @@ class _DecisionBuilder:
     def difference(self, one: ResultId, other: ResultId) -> Reason:
         return _of_pair(self.report.differences, one, other) or phrase("they differ")
 
-    def add(self, effect: ValidationEffect, code: str, sentence: str, **values: Value) -> None:
+    def add(self, effect: states.ValidationEffect, code: str, sentence: str, **values: Value) -> None:
         self.effects.append(effect)
         self.reasons.append(reason(code, sentence, **values))
 
@@ -301,13 +288,13 @@ class _DecisionBuilder:
         problem = found.problem or _UNUSABLE
         if found.transient:
             self.postponed.append(found.result_id)
-            effect = PostponeValidation(result_id=found.result_id)
+            effect = states.PostponeValidation(result_id=found.result_id)
             self.add(
                 effect, "postponed", "{result} is checked later: {problem}", result=name, problem=problem
             )
         else:
             self.unusable.append(found.result_id)
-            effect = MarkUnusable(result_id=found.result_id)
+            effect = states.MarkUnusable(result_id=found.result_id)
             self.add(effect, "unusable", "{result} is not usable: {problem}", result=name, problem=problem)
 
     def settle(self, result_id: ResultId, state: ValidateState, canonical_id: ResultId) -> None:
@@ -319,7 +306,7 @@ class _DecisionBuilder:
         elif state is ValidateState.VALID:
             self.valid.append(result_id)
             self.add(
-                MarkValid(result_id=result_id),
+                states.MarkValid(result_id=result_id),
                 "valid",
                 "{result} agrees with the canonical result {canonical}",
                 result=name,
@@ -328,7 +315,7 @@ class _DecisionBuilder:
         else:
             self.invalid.append(result_id)
             self.add(
-                MarkInvalid(result_id=result_id),
+                states.MarkInvalid(result_id=result_id),
                 "invalid",
                 "{result} disagrees with the canonical result {canonical}: {difference}",
                 result=name,
@@ -340,7 +327,7 @@ class _DecisionBuilder:
         """Close a result that cannot be compared with the canonical one, which is not its host's fault."""
         self.undecided.append(result_id)
         self.add(
-            MarkTooLate(result_id=result_id),
+            states.MarkTooLate(result_id=result_id),
             "too_late",
             "{result} cannot be compared with the canonical result: {problem}",
             result=self.name(result_id),
@@ -381,7 +368,7 @@ def _of_pair(reasons: Mapping[Pair, Reason], one: ResultId, other: ResultId) -> 
 
 def _is_viable(result: Result) -> bool:
     """Return whether the result may still become canonical or valid."""
-    return is_success(result) and result.validate_state in _OPEN
+    return states.is_success(result) and result.validate_state in _OPEN
 
 
 def _judge_set(builder: _DecisionBuilder, now: float) -> ValidationDecision:
@@ -408,7 +395,7 @@ def _judge_set(builder: _DecisionBuilder, now: float) -> ValidationDecision:
         return builder.decision(next_check=now)
     for result in viable:
         if result.id in usable and result.validate_state is not ValidateState.INCONCLUSIVE:
-            effect = MarkInconclusive(result_id=result.id)
+            effect = states.MarkInconclusive(result_id=result.id)
             builder.add(effect, "inconclusive", "{result} has no quorum yet", result=result.name)
     if builder.postponed:
         return builder.decision(next_check=now if builder.unusable else _retry(view, now))
@@ -423,7 +410,7 @@ def _set_canonical(builder: _DecisionBuilder, verdict: ResultVerdict, canonical_
     for result_id, state in verdict.states.items():
         builder.settle(result_id, state, canonical_id)
     builder.add(
-        SetCanonical(result_id=canonical_id),
+        states.SetCanonical(result_id=canonical_id),
         "canonical",
         "{result} is the canonical result: {matching} of {checked} agree",
         result=builder.name(canonical_id),
@@ -431,10 +418,10 @@ def _set_canonical(builder: _DecisionBuilder, verdict: ResultVerdict, canonical_
         checked=len(verdict.states),
     )
     if builder.view.workunit.assimilate_state is AssimilateState.INIT:
-        builder.add(ReadyToAssimilate(), "answer_known", "the answer is known")
+        builder.add(states.ReadyToAssimilate(), "answer_known", "the answer is known")
     for result in builder.view.results:
-        if is_unsent(result):
-            effect = DropResult(result_id=result.id)
+        if states.is_unsent(result):
+            effect = states.DropResult(result_id=result.id)
             builder.add(effect, "canonical_known", "{result} is no longer needed", result=result.name)
 
 
@@ -443,7 +430,7 @@ def _want_more(builder: _DecisionBuilder, n_usable: int) -> bool:
     rules = builder.view.workunit.rules
     if n_usable > rules.max_success_results:
         builder.add(
-            FailWorkunit(error_mask=WorkunitError.TOO_MANY_SUCCESS_RESULTS),
+            states.FailWorkunit(error_mask=WorkunitError.TOO_MANY_SUCCESS_RESULTS),
             "too_many_successes",
             "{n} results came in without a quorum; {max_success_results} are allowed",
             n=n_usable,
@@ -452,7 +439,7 @@ def _want_more(builder: _DecisionBuilder, n_usable: int) -> bool:
         return True
     if n_usable >= rules.target_nresults:
         builder.add(
-            RaiseTarget(target_nresults=n_usable + 1),
+            states.RaiseTarget(target_nresults=n_usable + 1),
             "target_raised",
             "{n} results are not enough for a quorum: one more is requested",
             n=n_usable,
@@ -461,12 +448,12 @@ def _want_more(builder: _DecisionBuilder, n_usable: int) -> bool:
     return False
 
 
-def _keep(view: WorkunitView, now: float) -> float:
+def _keep(view: states.WorkunitView, now: float) -> float:
     """Time of the next check as it stands; an unfinished workunit always has one."""
     return now if view.workunit.transition_time is None else view.workunit.transition_time
 
 
-def _retry(view: WorkunitView, now: float) -> float:
+def _retry(view: states.WorkunitView, now: float) -> float:
     """Time of the next attempt; an earlier check that is already planned stays."""
     planned = view.workunit.transition_time
     return now + RETRY_SECONDS if planned is None else min(planned, now + RETRY_SECONDS)

@@ -52,18 +52,14 @@ Checksums = Sequence[tuple[int, int, str]]
 class ComparisonKind(Protocol):
     """A way to say whether the outputs of two results agree.  Implementations keep no state.
 
-    What they raise says nothing about the outputs: no one is judged, and the operator hears of it.
+    What they raise says nothing about the outputs: no one is judged, and the operator hears of it.  A kind that derives from it
+    has no options and reads every output, unless it says otherwise.
     """
 
-    @property
-    def name(self) -> str:
-        """Word before the colon of a rule."""
-        ...
-
-    @property
-    def syntax(self) -> str:
-        """Return the syntax of a rule of this kind, for error messages."""
-        ...
+    name: str = ""
+    """Word before the colon of a rule."""
+    syntax: str
+    """The syntax of a rule of this kind, for error messages."""
 
     def parse(self, text: str) -> dict[str, str | float]:
         """Read what follows the colon, defaults filled in.
@@ -71,47 +67,28 @@ class ComparisonKind(Protocol):
         Raises:
             ConfigError: it makes no sense; says what is possible.
         """
-        ...
+        if text:
+            raise ConfigError(f"comparison {self.name} takes no options, but got {text!r}")
+        return {}
 
     def agree_by_checksum(self, a: Checksums, b: Checksums) -> bool:
         """Return whether these outputs agree in any case; False: they must be read."""
-        ...
+        return False
 
     def project_function(self, options: Options) -> str:
         """``FILE.py:function`` of the project that compares instead; empty: the kind does so itself."""
-        ...
+        return ""
 
     def refusal(self, options: Options, files: Files, limits: ReadLimits) -> Reason | None:
         """Say why outputs, all of them there, cannot be compared with others; None when they can."""
-        ...
 
     def differences(self, options: Options, a: Files, b: Files, limits: ReadLimits) -> Iterator[Reason]:
         """Say where the outputs of two results differ, a reason for each place; none: they agree."""
         ...
 
 
-class ReadsOutputs:
-    """The default of a kind: it has no options, and every output is read."""
-
-    name = ""
-
-    def parse(self, text: str) -> dict[str, str | float]:
-        """No options."""
-        if text:
-            raise ConfigError(f"comparison {self.name} takes no options, but got {text!r}")
-        return {}
-
-    def agree_by_checksum(self, a: Checksums, b: Checksums) -> bool:
-        """Return whether outputs must be read: they must."""
-        return False
-
-    def project_function(self, options: Options) -> str:
-        """No function of the project."""
-        return ""
-
-    def refusal(self, options: Options, files: Files, limits: ReadLimits) -> Reason | None:
-        """All outputs will do."""
-        return None
+ReadsOutputs = ComparisonKind
+"""The name by which packages with kinds of their own derive from it."""
 
 
 def differences_of_files(
@@ -134,7 +111,7 @@ def malformed(name: str, error: MalformedOutput) -> Reason:
     return reason("output_malformed", "{file}: {problem}", file=name, problem=problem)
 
 
-class Bitwise(ReadsOutputs):
+class Bitwise(ComparisonKind):
     """Bytes."""
 
     name = "bitwise"
@@ -168,7 +145,7 @@ def tolerance_of(options: Options) -> Tolerance:
     return Tolerance(rtol=float(read["rtol"]), atol=float(read["atol"]), nan_equal=bool(read["nan_equal"]))
 
 
-class Numeric(ReadsOutputs):
+class Numeric(ComparisonKind):
     """Numbers within a tolerance, everything else exactly."""
 
     name = "numeric"
@@ -233,7 +210,7 @@ def _bound(name: str, value: str) -> float:
 _FUNCTION = re.compile(r"([\w.-]+(?:/[\w.-]+)*\.py):([A-Za-z_]\w*)")
 
 
-class PythonFunction(ReadsOutputs):
+class PythonFunction(ComparisonKind):
     """A function of the project."""
 
     name = "python"
@@ -261,7 +238,7 @@ class PythonFunction(ReadsOutputs):
         raise ConfigError("a python comparison is run by the validator, not here")
 
 
-class Trivial(ReadsOutputs):
+class Trivial(ComparisonKind):
     """Nothing is compared."""
 
     name = "trivial"

@@ -84,6 +84,17 @@ def recent_hosts(db: Database, *, limit: int) -> list[Host]:
     return db.load(HOSTS, "host WHERE merged_into IS NULL ORDER BY rpc_time DESC, id LIMIT ?", (limit,))
 
 
+def cores_at_hand(db: Database, *, since: float) -> tuple[float, float]:
+    """Return how many cores compute on average on computers that called since then, and their speed (operations per second).
+
+    Of at most the 1000 that called last.
+    """
+    active = [host.description for host in recent_hosts(db, limit=1000) if host.rpc_time >= since]
+    cores = [max(each.usable_ncpus or each.p_ncpus, 1) * availability(each) for each in active]
+    operations = sum(n * cpu_speed(each) for n, each in zip(cores, active, strict=True))
+    return sum(cores), operations / max(sum(cores), 1e-9)
+
+
 def speeds(db: Database) -> list[float]:
     """Return the speed of one CPU of each known host, in FLOPS, with the part of the time in which it computes."""
     found: list[float] = []

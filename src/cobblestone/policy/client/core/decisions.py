@@ -12,16 +12,7 @@ from bisect import insort
 from collections.abc import Mapping
 from operator import attrgetter
 
-from cobblestone.policy.client.core.events import (
-    ContactProject,
-    Explain,
-    GiveUp,
-    Instruction,
-    QuitTask,
-    SetAlarm,
-    StartTask,
-    SuspendTask,
-)
+from cobblestone.policy.client.core import events as ev
 from cobblestone.policy.client.core.protocol import Policy
 from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.core.state import (
@@ -100,7 +91,7 @@ class DecisionRound:
         self.state = state
         self.policy = policy
         self.explain = explain
-        self.out: list[Instruction] = []
+        self.out: list[ev.Instruction] = []
         self._contact_waits = False  #: in this round
 
     def decide(self) -> None:
@@ -168,7 +159,7 @@ class DecisionRound:
         job.completed_at = s.now
         job.why = (reason,)
         hand_in(self.state, self.policy, job)
-        self.out.append(GiveUp(job=job.id, code=code, why=job.why))
+        self.out.append(ev.GiveUp(job=job.id, code=code, why=job.why))
         if self.explain:
             self._explain("give_up", (why("give_up.job", job=job.id), reason))
         s.must_fetch = True
@@ -202,11 +193,11 @@ class DecisionRound:
             job.move("quit")
             job.runnable = False
             lose(job)
-            self.out.append(QuitTask(job=job.id, why=job.why))
+            self.out.append(ev.QuitTask(job=job.id, why=job.why))
             self.policy.outdated(job.project)
         else:
             job.move("suspend")  # what it still needs stays the same
-            self.out.append(SuspendTask(job=job.id, why=job.why))
+            self.out.append(ev.SuspendTask(job=job.id, why=job.why))
 
     def _quit_hogs(self) -> None:
         """Quit tasks in memory that may not stay there."""
@@ -215,7 +206,7 @@ class DecisionRound:
                 job.move("quit")
                 job.runnable = False
                 lose(job)
-                self.out.append(QuitTask(job=job.id, why=job.why))
+                self.out.append(ev.QuitTask(job=job.id, why=job.why))
 
     def _start(self, job: ClientJob) -> None:
         s = self.state
@@ -226,7 +217,7 @@ class DecisionRound:
             job.start_order = s.starts
         s.running.append(job)
         job.why = (self.policy.reason(job),)
-        self.out.append(StartTask(job=job.id, instances=job.instances, why=job.why))
+        self.out.append(ev.StartTask(job=job.id, instances=job.instances, why=job.why))
 
     def _plan_fetch(self) -> None:
         s = self.state
@@ -284,7 +275,7 @@ class DecisionRound:
 
     def contact_instruction(
         self, i: int, requests: Mapping[str, FetchRequest], report: tuple[str, ...], *reasons: Why
-    ) -> ContactProject:
+    ) -> ev.ContactProject:
         """Return the instruction to contact a project."""
         s = self.state
         jobs = self.policy.workload() if requests else None
@@ -293,7 +284,7 @@ class DecisionRound:
             if jobs is None
             else tuple([QueuedWork(j.id, j.report_deadline, j.remaining, j.gpu, j.cpus) for j in jobs])
         )
-        return ContactProject(
+        return ev.ContactProject(
             project=s.projects[i].description.id,
             requests=requests,
             report=report,
@@ -317,7 +308,7 @@ class DecisionRound:
             wake = now + self.policy.least_wait()
         if wake != s.alarm:
             s.alarm = wake
-            self.out.append(SetAlarm(at=wake))
+            self.out.append(ev.SetAlarm(at=wake))
 
     def bring_alarm_forward(self) -> None:
         """Let the alarm ring for a run list that is due earlier than was thought."""
@@ -325,7 +316,7 @@ class DecisionRound:
         due = max(s.next_schedule, s.now + self.policy.least_wait())
         if s.jobs and due < s.alarm:
             s.alarm = due
-            self.out.append(SetAlarm(at=due))
+            self.out.append(ev.SetAlarm(at=due))
 
     def _next_contact_wanted(self, wake: float) -> float:
         s = self.state
@@ -347,7 +338,7 @@ class DecisionRound:
         return wake
 
     def _explain(self, about: str, reasons: tuple[Why, ...]) -> None:
-        self.out.append(Explain(about=about, why=reasons))
+        self.out.append(ev.Explain(about=about, why=reasons))
 
 
 def hand_in(state: CoreState, policy: Policy, job: ClientJob) -> None:

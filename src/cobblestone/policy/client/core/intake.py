@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from math import isfinite
 from typing import Any
@@ -430,33 +431,7 @@ def set_clock_back(s: CoreState, seconds: float) -> None:
                 setattr(job, name, at + seconds)
 
 
-Handler = Callable[[Intake, Any], None]  # Any: the event of that kind
-
-#: What to do with each event.
-HANDLERS: dict[type[ev.Event], Handler] = {
-    ev.HostOn: Intake.host_on,
-    ev.HostOff: Intake.host_off,
-    ev.AvailabilityKnown: Intake.availability_known,
-    ev.TimePassed: Intake.time_passed,
-    ev.PreferencesChanged: Intake.preferences_changed,
-    ev.PermissionChanged: Intake.permission_changed,
-    ev.DevicesChanged: Intake.devices_changed,
-    ev.ProjectAttached: Intake.project_attached,
-    ev.ProjectDetached: Intake.project_detached,
-    ev.ContactAsked: Intake.contact_asked,
-    ev.ReplyReceived: Intake.reply_received,
-    ev.ContactFailed: Intake.contact_failed,
-    ev.ContactSlow: Intake.contact_slow,
-    ev.JobsFound: Intake.jobs_found,
-    ev.JobsDescribed: Intake.jobs_described,
-    ev.JobReady: Intake.job_ready,
-    ev.DownloadStalled: Intake.download_stalled,
-    ev.JobSuspended: Intake.job_suspended,
-    ev.JobProgressed: Intake.job_progressed,
-    ev.JobCheckpointed: Intake.job_checkpointed,
-    ev.JobFinished: Intake.job_finished,
-    ev.JobFailed: Intake.job_failed,
-    ev.JobDeferred: Intake.job_deferred,
-    ev.TaskStopped: Intake.task_stopped,
-    ev.JobUploaded: Intake.job_uploaded,
+#: What to do with each event: the method that is named after it, such as ``job_ready`` for `JobReady`.
+HANDLERS: dict[type[ev.Event], Callable[[Intake, Any], None]] = {  # Any: the event of that kind
+    kind: getattr(Intake, re.sub("(?<!^)(?=[A-Z])", "_", name).lower()) for name, kind in ev.EVENTS.items()
 }

@@ -10,19 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cobblestone.domain.errors import ConfigError, IllegalTransition
+from cobblestone.policy.client.core import events as ev
 from cobblestone.policy.client.core.checks import BrokenRule, broken_rules, require_possible
 from cobblestone.policy.client.core.decisions import DecisionRound, why_job, why_project
-from cobblestone.policy.client.core.events import (
-    Event,
-    GiveUp,
-    HostOn,
-    Instruction,
-    JobProgressed,
-    QuitTask,
-    SetAlarm,
-    StartTask,
-    to_plain,
-)
 from cobblestone.policy.client.core.intake import HANDLERS, Intake
 from cobblestone.policy.client.core.protocol import Policy, make_policy
 from cobblestone.policy.client.core.reasons import Why
@@ -32,7 +22,7 @@ _VERSION = 1
 #: Makes a policy of its name and a source of chance.
 PolicyMaker = Callable[[str, random.Random], Policy]
 #: An event that cannot have happened, and what is wrong with it.
-Refusal = tuple[Event, IllegalTransition]
+Refusal = tuple[ev.Event, IllegalTransition]
 
 
 class CountingRandom(random.Random):
@@ -119,12 +109,12 @@ class ClientCore:
             "version": _VERSION,
             "policy": self.policy.name,
             "state": self.state.snapshot(),
-            "memory": to_plain(self.policy.memory),
+            "memory": ev.to_plain(self.policy.memory),
         }
 
     # -- the whole interface ------------------------------------------------------------------------------------------
 
-    def handle(self, *events: Event, refused: list[Refusal] | None = None) -> list[Instruction]:
+    def handle(self, *events: ev.Event, refused: list[Refusal] | None = None) -> list[ev.Instruction]:
         """Take events in and return what is to be done.
 
         Events that cannot have happened, such as the end of an unknown job, change nothing.  They are appended to ``refused``,
@@ -137,7 +127,7 @@ class ClientCore:
             raise BrokenRule(f"after {happened}: {'; '.join(broken)}")
         return out
 
-    def _handle(self, events: Sequence[Event], refused: list[Refusal] | None) -> list[Instruction]:
+    def _handle(self, events: Sequence[ev.Event], refused: list[Refusal] | None) -> list[ev.Instruction]:
         out = self._decisions.out = []
         state = self.state
         told = figures = False
@@ -150,13 +140,13 @@ class ClientCore:
                     raise
                 refused.append((event, error))
                 continue
-            if event.now != state.now and kind is not HostOn:
+            if event.now != state.now and kind is not ev.HostOn:
                 self._intake.advance(event.now)
             if event.decisive and not told:
                 told = True
                 self.policy.outdated()
                 self.policy.before(deciding=True)
-            elif kind is JobProgressed:
+            elif kind is ev.JobProgressed:
                 figures = True
             HANDLERS[kind](self._intake, event)
         if told:
@@ -172,19 +162,19 @@ class ClientCore:
             self._decisions.bring_alarm_forward()
         return out
 
-    def instructions_in_force(self) -> list[Instruction]:
+    def instructions_in_force(self) -> list[ev.Instruction]:
         """Return what should be in progress, for a driver that was killed: running tasks, a contact, jobs to abort."""
         s = self.state
-        force: list[Instruction] = [
-            StartTask(job=job.id, instances=job.instances, why=job.why) for job in s.running
+        force: list[ev.Instruction] = [
+            ev.StartTask(job=job.id, instances=job.instances, why=job.why) for job in s.running
         ]
-        force += [QuitTask(job=job.id) for job in s.jobs if job.phase is Phase.QUITTING]
-        force += [GiveUp(job=job.id, why=job.why) for job in s.finished if job.phase is Phase.GIVEN_UP]
+        force += [ev.QuitTask(job=job.id) for job in s.jobs if job.phase is Phase.QUITTING]
+        force += [ev.GiveUp(job=job.id, why=job.why) for job in s.finished if job.phase is Phase.GIVEN_UP]
         for each in (s.contact, *s.slow):
             if each is not None:
                 i = s.position(each.project)
                 force.append(self._decisions.contact_instruction(i, each.requests, each.report))
-        return [*force, SetAlarm(at=s.alarm)]
+        return [*force, ev.SetAlarm(at=s.alarm)]
 
     def why_job(self, identity: str) -> tuple[Why, ...]:
         """Return why a job runs or waits.  Raises :class:`IllegalTransition` if it is not known."""

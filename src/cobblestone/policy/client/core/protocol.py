@@ -29,82 +29,66 @@ class Changes:
 
 
 class Policy(Protocol):
-    """One way to decide."""
+    """One way to decide.  What it answers itself is right for a policy that derives from it and has no rule of its own."""
 
     @property
     def name(self) -> str:
         """The text that :func:`make_policy` makes it of."""
         ...
 
-    @property
-    def reports_all(self) -> bool:
-        """Return whether a contact with any project reports the finished jobs of all (a fault of 2007's simulator)."""
-        ...
+    reports_all: bool = False
+    """Whether a contact with any project reports the finished jobs of all (a fault of 2007's simulator)."""
 
-    @property
-    def memory(self) -> Any:  # Any: a dataclass of the policy's own
-        """Return its memory beyond the state; stored with it."""
-        ...
+    memory: Any  # a dataclass of the policy's own
+    """Its memory beyond the state; stored with it."""
 
     def bind(self, state: CoreState, memory: Any = None, *, explain: bool = False) -> None:
         """Work for this client from now on; ``memory`` is what was stored (plain), None for a new client."""
-        ...
 
     # -- what it is told ----------------------------------------------------------------------------------------------
 
     def refit(self) -> None:
         """Projects, preferences, devices or permissions have changed."""
-        ...
 
     def detached(self, project: int) -> None:
         """Note that the project at this position is gone, those after it have moved up."""
-        ...
 
     def passed(self, seconds: float) -> None:
         """Note that the running tasks have computed so long."""
-        ...
 
     def off(self, seconds: float) -> None:
         """Note that the host was off so long, until now."""
-        ...
 
     def before(self, *, deciding: bool) -> None:
         """All figures are up to date; what has happened comes next, and, if ``deciding``, decisions."""
-        ...
 
     def outdated(self, project: int | None = None) -> None:
         """Jobs of a project (None: anything) have changed."""
-        ...
 
     def arrived(self, job: ClientJob) -> None:
         """Note that a job has come: set its ``cutoff`` and ``remaining``."""
-        ...
 
     def ended(self, job: ClientJob, elapsed: float) -> None:
         """Note that a job has ended (see its ``failed``) after so many seconds; it is still in its queue."""
-        ...
 
     def preempted(self, job: ClientJob) -> None:
         """Note that a task was taken off the processor."""
-        ...
 
     def replied(self, project: int, requests: Mapping[str, FetchRequest], jobs: Sequence[ClientJob]) -> None:
         """Set the waits before the next contact: one succeeded and brought these jobs."""
-        ...
 
     def unreachable(self, project: int) -> None:
         """Set the wait before the next contact: one failed."""
-        ...
 
     def pressing(self) -> bool:
         """Tell whether the new figures leave no time until the next decision: memory has run out."""
-        ...
+        return False
 
     # -- what it is asked ---------------------------------------------------------------------------------------------
 
     def unmeetable(self) -> Sequence[tuple[ClientJob, Why]]:
         """Return the jobs to give up now; asked before each run list."""
-        ...
+        return ()
 
     def schedule(self) -> list[ClientJob]:
         """Return the jobs that ought to run, most important first."""
@@ -119,7 +103,7 @@ class Policy(Protocol):
 
     def enforce_due(self) -> bool:
         """Return whether the run list should be enforced again although nothing has changed."""
-        ...
+        return False
 
     def enforce(self, wanted: Sequence[ClientJob]) -> Changes:
         """Return which tasks start and stop, so that those run that ought to."""
@@ -131,7 +115,7 @@ class Policy(Protocol):
 
     def requests(self, project: int, planned: Mapping[str, FetchRequest]) -> Mapping[str, FetchRequest]:
         """Return the requests as they go out."""
-        ...
+        return planned
 
     def report_at(self, job: ClientJob) -> float:
         """Return when a finished job is reason enough for a contact."""
@@ -139,11 +123,10 @@ class Policy(Protocol):
 
     def report_due(self, job: ClientJob) -> Why | None:
         """Return why a finished job is to be reported now, None if it is not."""
-        ...
 
     def contact_wait(self) -> float:
         """Return for how many seconds a contact that may be made now should wait."""
-        ...
+        return 0.0
 
     def next_wake(self) -> float:
         """Return when it wants to be called for reasons of its own."""
@@ -151,11 +134,10 @@ class Policy(Protocol):
 
     def least_wait(self) -> float:
         """Return the seconds between two looks at least."""
-        ...
+        return 1.0
 
     def workload(self) -> Sequence[ClientJob] | None:
         """Return the jobs to tell a server that checks deadlines, their remaining times up to date; None tells nothing."""
-        ...
 
     def correction(self, project: int) -> float:
         """Return the duration correction factor to tell the project."""

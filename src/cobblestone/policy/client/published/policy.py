@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.events import from_plain
-from cobblestone.policy.client.core.protocol import Changes
+from cobblestone.policy.client.core.protocol import Changes, Policy
 from cobblestone.policy.client.core.reasons import Why, named, why
 from cobblestone.policy.client.core.state import (
     NEVER,
@@ -55,7 +55,7 @@ _by_start = attrgetter("start_order")
 Availability = Literal["efficiency", "statistics"] | float
 
 
-class PublishedPolicy:
+class PublishedPolicy(Policy):
     """CS1 or CS2 with WF1 or WF2.
 
     ``availability``: what part of the time the host is taken to compute: learned from processor efficiency (2007) or from
@@ -294,10 +294,6 @@ class PublishedPolicy:
 
     # -- what runs ----------------------------------------------------------------------------------------------------
 
-    def unmeetable(self) -> Sequence[tuple[ClientJob, Why]]:
-        """Return nothing: this family gives no job up."""
-        return ()
-
     def schedule(self) -> list[ClientJob]:
         """Return the jobs that ought to run."""
         state = self.state
@@ -456,10 +452,6 @@ class PublishedPolicy:
 
     # -- contacts -----------------------------------------------------------------------------------------------------
 
-    def requests(self, project: int, planned: Mapping[str, FetchRequest]) -> Mapping[str, FetchRequest]:
-        """Return the requests as planned."""
-        return planned
-
     def report_at(self, job: ClientJob) -> float:
         """Return when a finished job alone is reason enough for a contact."""
         return work_fetch.report_due(
@@ -473,14 +465,6 @@ class PublishedPolicy:
         now = self.state.now
         due = now > job.report_at if self.polling else now > job.report_at - TINY
         return why("contact.report", job=job.id) if due else None
-
-    def pressing(self) -> bool:
-        """Never: this family does not look at memory."""
-        return False
-
-    def contact_wait(self) -> float:
-        """Return 0: contacts never wait."""
-        return 0.0
 
     def next_wake(self) -> float:
         """Return never; a literal client of 2007 wakes at each poll."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.events import from_plain
-from cobblestone.policy.client.core.protocol import Changes
+from cobblestone.policy.client.core.protocol import Changes, Policy
 from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.core.state import NEVER, ClientJob, CoreState, Phase, PlannedFetch
 from cobblestone.policy.client.core.values import FetchRequest, rpc_backoff
@@ -54,13 +54,12 @@ class RecentMemory(RecMemory):
     given_up: list[list[float]] = field(default_factory=list[list[float]])  #: per project, when, within a day
 
 
-class Recent:
+class Recent(Policy):
     """The family of today's clients.  ``availability``: a number, or None to learn it from statistics."""
 
     remembers: ClassVar[type[RecentMemory]] = RecentMemory  #: a derived policy's is wider
     memory: RecentMemory
     state: CoreState
-    reports_all = False
 
     def __init__(
         self, choice: PolicyChoice, rng: random.Random, *, availability: float | None = None
@@ -107,9 +106,6 @@ class Recent:
         """Count computing time."""
         self.memory.computed += seconds
 
-    def off(self, seconds: float) -> None:
-        """Nothing to do: the statistics are the state's."""
-
     def before(self, *, deciding: bool) -> None:
         """Credit the projects for what ran; the set of running tasks has not changed since the last time."""
         self.packing.watch.measure()
@@ -147,9 +143,6 @@ class Recent:
         memory.versions[key] = memory.versions.get(key, VersionHistory()).after_job(
             actual=elapsed, estimate=job.raw
         )
-
-    def preempted(self, job: ClientJob) -> None:
-        """Nothing to do."""
 
     def replied(self, project: int, requests: Mapping[str, FetchRequest], jobs: Sequence[ClientJob]) -> None:
         """Back off from device types for which there was nothing."""
@@ -273,10 +266,6 @@ class Recent:
         """Return until when no job can come near its deadline; 0 where there is more to look at."""
         return stands_recent(self.state, self._correction_of, self.available())
 
-    def enforce_due(self) -> bool:
-        """Only after a new run list."""
-        return False
-
     def enforce(self, wanted: Sequence[ClientJob]) -> Changes:
         """Run the list as it is; a task whose GPU instances have changed is stopped and started again."""
         return run_as_listed(self.state.running, wanted, self.run_list.instances)
@@ -317,10 +306,6 @@ class Recent:
 
     # -- contacts -----------------------------------------------------------------------------------------------------
 
-    def requests(self, project: int, planned: Mapping[str, FetchRequest]) -> Mapping[str, FetchRequest]:
-        """Return the requests as planned."""
-        return planned
-
     def report_at(self, job: ClientJob) -> float:
         """Return when a finished job alone is reason enough for a contact."""
         return report_times.report_time(self.state, job)
@@ -331,10 +316,6 @@ class Recent:
         return report_times.why_report(
             state, state.projects[job.project], job, report_times.ready_to_report(state)
         )
-
-    def contact_wait(self) -> float:
-        """Return 0: contacts never wait."""
-        return 0.0
 
     def next_wake(self) -> float:
         """Return when a report becomes due since a suspension comes, or a new upload is no longer one."""
@@ -350,10 +331,6 @@ class Recent:
         young = report_times.YOUNG_UPLOAD
         times += [p.upload_since + young for p in state.projects if now - p.upload_since < young]
         return min((at for at in times if at > now), default=NEVER)
-
-    def least_wait(self) -> float:
-        """Return a second."""
-        return 1.0
 
 
 def from_name(name: str, rng: random.Random) -> Recent:
