@@ -30,7 +30,6 @@ from cobblestone.service.http.monitoring import Monitoring, read_and_write
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.people import users
-from cobblestone.store.people.users import NewsItem
 
 TOKENS = http.Tokens(
     command="cobblestone manager token create DIR NAME",
@@ -161,7 +160,7 @@ class ManagerApi:
     async def news(self, request: Request) -> people.NewsList:
         """List the newest news."""
         found = await self._ctx.store.aread(users.list_news)
-        return people.NewsList(news=[_news(each) for each in found])
+        return people.NewsList(news=[form_of(people.News, each) for each in found])
 
     async def publish(self, request: Request) -> people.News:
         """Publish a news item."""
@@ -176,7 +175,8 @@ class ManagerApi:
     async def withdraw(self, request: Request) -> people.News:
         """Withdraw a news item; return what it was."""
         number = _number(request, "news")
-        return _news(await self._ctx.store.awrite(lambda tx: users.withdraw_news(tx, number)))
+        item = await self._ctx.store.awrite(lambda tx: users.withdraw_news(tx, number))
+        return form_of(people.News, item)
 
 
 def _number(request: Request, what: str) -> int:
@@ -184,10 +184,6 @@ def _number(request: Request, what: str) -> int:
     if number > MAX_ID:
         raise NotFound(f"There is no {what} {str(number)[:30]}.")
     return number
-
-
-def _news(item: NewsItem) -> people.News:
-    return people.News(id=item.id, title=item.title, text=item.text, time=item.time)
 
 
 def _project(db: Database, project: ManagedProject) -> schema.Project:
