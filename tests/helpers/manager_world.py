@@ -7,6 +7,7 @@ import random
 import re
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ import httpx
 from cobblestone.account_manager.collector import CreditCollector
 from cobblestone.account_manager.core import operation
 from cobblestone.account_manager.core.folder import create_manager
-from cobblestone.account_manager.daemons import AccountMaker, BalanceKeeper, DayKeeper, ProjectChecker
+from cobblestone.account_manager.daemons import AccountMaker, BalanceKeeper, ProjectChecker, add_up_days
 from cobblestone.account_manager.run import create_app, open_manager
 from cobblestone.account_manager.store import accounts, projects
 from cobblestone.policy.account_manager.selection import OfferedVersion
 from cobblestone.service.settings import NewService
+from cobblestone.service.supervision import DaemonTask
 from cobblestone.wire.client.account_manager import ManagerReply, parse_manager_reply
 from cobblestone.wire.project.account import passwd_hash
 
@@ -52,7 +54,7 @@ class ManagerWorld:
         self.checker = ProjectChecker(self.ctx, client)
         self.maker = AccountMaker(self.ctx, client)
         self.collector = CreditCollector(self.ctx, client)
-        self.days = DayKeeper(self.ctx)
+        self.days = DaemonTask(name="days", step=partial(add_up_days, self.ctx))
         self.balances = BalanceKeeper(self.ctx)
 
     def release(self) -> None:

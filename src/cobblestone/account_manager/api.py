@@ -30,7 +30,6 @@ from cobblestone.service.http.monitoring import Monitoring, read_and_write
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.people import users
-from cobblestone.store.people.users import NewsItem
 
 TOKENS = http.Tokens(
     command="cobblestone manager token create DIR NAME",
@@ -55,8 +54,10 @@ class ManagerApi:
         return [
             self._route("/status", GET=(READ, self.status)),
             self._route("/projects", GET=(READ, self.projects)),
-            self._route("/projects/{id:int}/pause", POST=(OPERATE, self.pause)),
-            self._route("/projects/{id:int}/resume", POST=(OPERATE, self.resume)),
+            self._route("/projects/{id:int}/pause", POST=(OPERATE, partial(self.set_stopped, stopped=True))),
+            self._route(
+                "/projects/{id:int}/resume", POST=(OPERATE, partial(self.set_stopped, stopped=False))
+            ),
             self._route("/days", GET=(READ, self.days)),
             self._route("/news", GET=(READ, self.news), POST=(OPERATE, self.publish)),
             self._route("/news/{id:int}", DELETE=(OPERATE, self.withdraw)),
@@ -122,15 +123,8 @@ class ManagerApi:
             lambda db: schema.ProjectList(projects=[_project(db, each) for each in projects.all_projects(db)])
         )
 
-    async def pause(self, request: Request) -> schema.Project:
-        """Send no more computers to a project."""
-        return await self._set_stopped(request, stopped=True)
-
-    async def resume(self, request: Request) -> schema.Project:
-        """Send computers to a project again."""
-        return await self._set_stopped(request, stopped=False)
-
-    async def _set_stopped(self, request: Request, *, stopped: bool) -> schema.Project:
+    async def set_stopped(self, request: Request, *, stopped: bool) -> schema.Project:
+        """Send no more computers to a project, or send them again."""
         ctx, number = self._ctx, _number(request, "project")
 
         def write(tx: Transaction) -> schema.Project:
@@ -166,7 +160,7 @@ class ManagerApi:
     async def news(self, request: Request) -> people.NewsList:
         """List the newest news."""
         found = await self._ctx.store.aread(users.list_news)
-        return people.NewsList(news=[_news(each) for each in found])
+        return people.NewsList(news=[form_of(people.News, each) for each in found])
 
     async def publish(self, request: Request) -> people.News:
         """Publish a news item."""
@@ -181,7 +175,8 @@ class ManagerApi:
     async def withdraw(self, request: Request) -> people.News:
         """Withdraw a news item; return what it was."""
         number = _number(request, "news")
-        return _news(await self._ctx.store.awrite(lambda tx: users.withdraw_news(tx, number)))
+        item = await self._ctx.store.awrite(lambda tx: users.withdraw_news(tx, number))
+        return form_of(people.News, item)
 
 
 def _number(request: Request, what: str) -> int:
@@ -189,10 +184,6 @@ def _number(request: Request, what: str) -> int:
     if number > MAX_ID:
         raise NotFound(f"There is no {what} {str(number)[:30]}.")
     return number
-
-
-def _news(item: NewsItem) -> people.News:
-    return people.News(id=item.id, title=item.title, text=item.text, time=item.time)
 
 
 def _project(db: Database, project: ManagedProject) -> schema.Project:

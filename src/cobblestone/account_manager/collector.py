@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 import httpx
 import structlog
 
-from cobblestone.account_manager.core.context import COLLECTOR, ManagerContext
+from cobblestone.account_manager.core.context import ManagerContext
 from cobblestone.account_manager.core.projects_web import ProjectCredit, ProjectUnreachable, check_address
 from cobblestone.account_manager.model import ManagedProject
 from cobblestone.account_manager.store import granted, projects
@@ -36,8 +36,6 @@ T = TypeVar("T")
 
 class CreditCollector:
     """Asks the projects that have given a token."""
-
-    name = COLLECTOR
 
     def __init__(self, ctx: ManagerContext, client: httpx.AsyncClient) -> None:
         self._ctx = ctx
@@ -130,11 +128,7 @@ class CreditCollector:
                 for name, total in zip(names, totals, strict=True)
                 if total is not None
             }
-            await self._ctx.store.awrite(
-                lambda tx, answers=answers: granted.book(
-                    tx, project_id, policies.ByTotals(), answers, now=self._ctx.clock()
-                )
-            )
+            await self._book(project_id, policies.ByTotals(), answers)
 
     async def _sums(self, there: ProjectCredit, state: ProjectAccounting, accounts: Mapping[str, int]) -> int:
         """Ask for all days that are not complete, oldest first; each page is booked at once."""
@@ -161,25 +155,23 @@ class CreditCollector:
                     if each.account in accounts
                 }
                 silent -= answers.keys()
-                await self._book_sums(state.project_id, answers)
+                await self._book(state.project_id, policies.BySums(), answers)
                 after, complete = page.next or None, page.complete
             if after is not None:
                 raise ProjectUnreachable(f"It has more than {MAX_PAGES} pages of credit for one day.")
             if day == today:
                 nothing = [policies.ReportedDay(day=day, final=0.0, revoked=0.0, provisional=0.0)]
-                await self._book_sums(state.project_id, dict.fromkeys(silent, nothing))
+                await self._book(state.project_id, policies.BySums(), dict.fromkeys(silent, nothing))
             if complete and known_until == day:
                 known_until = day + 1
         return known_until
 
-    async def _book_sums(
-        self, project_id: int, answers: Mapping[int, Sequence[policies.ReportedDay]]
+    async def _book(
+        self, project_id: int, policy: policies.AccountingPolicy[T], answers: Mapping[int, T]
     ) -> None:
         for some in batched(answers.items()):
             await self._ctx.store.awrite(
-                lambda tx, some=dict(some): granted.book(
-                    tx, project_id, policies.BySums(), some, now=self._ctx.clock()
-                )
+                lambda tx, some=dict(some): granted.book(tx, project_id, policy, some, now=self._ctx.clock())
             )
 
     async def _jobs(self, there: ProjectCredit, project_id: int, accounts: Mapping[str, int]) -> None:

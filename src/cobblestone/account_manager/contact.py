@@ -156,26 +156,22 @@ def _known_projects(ctx: ManagerContext, request: wire.ReceivedRequest) -> dict[
     """Return the reports about known projects, regardless of the spelling of their addresses; the first of several."""
     found: dict[int, wire.ReportedProject] = {}
     for reported in request.projects:
-        try:
-            project = ctx.projects.by_key.get(wire.key_of_address(reported.url))
-        except RemoteProtocolError:
-            continue
-        if project is not None:
+        if (project := _project_at(ctx, reported.url)) is not None:
             found.setdefault(project.id, reported)
     return found
 
 
 def _known_jobs(ctx: ManagerContext, request: wire.ReceivedRequest) -> list[tuple[int, str]]:
     """Return the jobs listed by a client, of projects that are asked for granted credit."""
-    found: list[tuple[int, str]] = []
-    for url, name in request.jobs:
-        try:
-            project = ctx.projects.by_key.get(wire.key_of_address(url))
-        except RemoteProtocolError:
-            continue
-        if project is not None:
-            found.append((project.id, name))
-    return found
+    listed = [(_project_at(ctx, url), name) for url, name in request.jobs]
+    return [(project.id, name) for project, name in listed if project is not None]
+
+
+def _project_at(ctx: ManagerContext, url: str) -> model.ManagedProject | None:
+    try:
+        return ctx.projects.by_key.get(wire.key_of_address(url))
+    except RemoteProtocolError:
+        return None
 
 
 # -- what it did ----------------------------------------------------------------------------------------
@@ -427,9 +423,7 @@ def _with_sums(
     totals = (record and record.record.reported) or accounting.NOTHING
     return replace(
         order,
-        credit=EstimatedCredit(
-            cpu_ec=totals.cpu_ec, cpu_time=totals.cpu_time, gpu_ec=totals.gpu_ec, gpu_time=totals.gpu_time
-        ),
+        credit=form_of(EstimatedCredit, totals),
         njobs_success=int(totals.njobs_success),
         njobs_error=int(totals.njobs_error),
         user_avg_ec=decayed(RecentAverage(account.recent, account.recent_time), now),

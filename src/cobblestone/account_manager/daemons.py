@@ -9,7 +9,7 @@ import httpx
 import structlog
 
 from cobblestone.account_manager.core import projects_web
-from cobblestone.account_manager.core.context import CHECKER, DAYS, MAKER, ManagerContext
+from cobblestone.account_manager.core.context import ManagerContext
 from cobblestone.account_manager.model import ManagedProject, ManagerAccount
 from cobblestone.account_manager.store import accounts, ledger, projects
 from cobblestone.account_manager.store.accounts import WantedAccount
@@ -53,8 +53,6 @@ TAKES_NOTHING = N_(
 
 class ProjectChecker:
     """Reads projects' descriptions of themselves; one that does not answer is retried less and less often."""
-
-    name = CHECKER
 
     def __init__(self, ctx: ManagerContext, client: httpx.AsyncClient) -> None:
         self._ctx = ctx
@@ -123,8 +121,6 @@ def _objection(config: ProjectConfig) -> str:
 class AccountMaker:
     """Creates accounts at projects, through the projects' own RPCs."""
 
-    name = MAKER
-
     def __init__(self, ctx: ManagerContext, client: httpx.AsyncClient) -> None:
         self._ctx = ctx
         self._client = client
@@ -179,24 +175,14 @@ def _refusal(error: CobblestoneError, wanted: WantedAccount) -> str:
     return str(error)
 
 
-class ProjectFollower:
-    """Reads the projects again after any change: each process for itself."""
-
-    name = "project_list"
-
-    def __init__(self, ctx: ManagerContext) -> None:
-        self._ctx = ctx
-
-    async def step(self) -> int:
-        """Read them."""
-        await self._ctx.store.aread(self._ctx.projects.load)
-        return 0
+async def follow_projects(ctx: ManagerContext) -> int:
+    """Read the projects again after any change: each process for itself."""
+    await ctx.store.aread(ctx.projects.load)
+    return 0
 
 
 class BalanceKeeper:
     """Shares the balances of projects, and forgets what is expected of computers that have gone."""
-
-    name = "balances"
 
     def __init__(self, ctx: ManagerContext) -> None:
         self._ctx = ctx
@@ -218,23 +204,16 @@ class BalanceKeeper:
         return 0
 
 
-class DayKeeper:
-    """Adds up the ledger by day: yesterday and today repeatedly, earlier days once."""
+async def add_up_days(ctx: ManagerContext) -> int:
+    """Add up the ledger of yesterday and today, which go on; earlier days were added up then."""
+    now = ctx.clock()
+    today = day_of(now)
 
-    name = DAYS
+    def add_up(tx: Transaction) -> None:
+        ledger.fold(tx, since_day=today - 1, until_day=today)
+        forget_ended_sessions(tx, now=now)
+        mails.forget_old(tx, now=now)
+        credentials.drop_expired_codes(tx, now=now)
 
-    def __init__(self, ctx: ManagerContext) -> None:
-        self._ctx = ctx
-
-    async def step(self) -> int:
-        """Add up the last two days."""
-        today = day_of(self._ctx.clock())
-
-        def add_up(tx: Transaction) -> None:
-            ledger.fold(tx, since_day=today - 1, until_day=today)
-            forget_ended_sessions(tx, now=self._ctx.clock())
-            mails.forget_old(tx, now=self._ctx.clock())
-            credentials.drop_expired_codes(tx, now=self._ctx.clock())
-
-        await self._ctx.store.awrite(add_up)
-        return 0
+    await ctx.store.awrite(add_up)
+    return 0

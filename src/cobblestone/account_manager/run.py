@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -14,16 +15,16 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.account_manager.api import ManagerApi, manager_monitoring
 from cobblestone.account_manager.collector import CreditCollector
-from cobblestone.account_manager.core.context import ManagerContext
+from cobblestone.account_manager.core.context import CHECKER, COLLECTOR, DAYS, MAILER, MAKER, ManagerContext
 from cobblestone.account_manager.core.folder import ManagerFolder
 from cobblestone.account_manager.core.members import Members
 from cobblestone.account_manager.core.projects_web import new_client
 from cobblestone.account_manager.daemons import (
     AccountMaker,
     BalanceKeeper,
-    DayKeeper,
     ProjectChecker,
-    ProjectFollower,
+    add_up_days,
+    follow_projects,
 )
 from cobblestone.account_manager.rpc import RPC_PATH, ManagerRpc
 from cobblestone.account_manager.web import web_routes
@@ -99,23 +100,21 @@ async def manager_daemons(ctx: ManagerContext) -> AsyncGenerator[None, None]:
     await asyncio.to_thread(ctx.join_processes)
     balances = BalanceKeeper(ctx)
     async with new_client() as client:
-        follower = ProjectFollower(ctx)
         single = (
-            (ProjectChecker(ctx, client), CHECK_SWEEP_SECONDS),
-            (AccountMaker(ctx, client), CHECK_SWEEP_SECONDS),
-            (CreditCollector(ctx, client), CHECK_SWEEP_SECONDS),
-            (DayKeeper(ctx), DAYS_SWEEP_SECONDS),
-            (Mailer(ctx, ctx.settings.mail, ctx.folder.root), CHECK_SWEEP_SECONDS),
+            (CHECKER, ProjectChecker(ctx, client).step, CHECK_SWEEP_SECONDS),
+            (MAKER, AccountMaker(ctx, client).step, CHECK_SWEEP_SECONDS),
+            (COLLECTOR, CreditCollector(ctx, client).step, CHECK_SWEEP_SECONDS),
+            (DAYS, partial(add_up_days, ctx), DAYS_SWEEP_SECONDS),
+            (MAILER, Mailer(ctx, ctx.settings.mail, ctx.folder.root).step, CHECK_SWEEP_SECONDS),
         )
+        follow = partial(follow_projects, ctx)
         daemons = [
-            DaemonTask(
-                name=each.name, step=in_turn(ctx.processes, each.name, each.step), sweep_seconds=seconds
-            )
-            for each, seconds in single
-        ]
-        daemons += [
-            DaemonTask(name=follower.name, step=follower.step, sweep_seconds=CHECK_SWEEP_SECONDS),
-            DaemonTask(name=balances.name, step=balances.step, sweep_seconds=SWEEP_SECONDS),
+            *(
+                DaemonTask(name=name, step=in_turn(ctx.processes, name, step), sweep_seconds=seconds)
+                for name, step, seconds in single
+            ),
+            DaemonTask(name="project_list", step=follow, sweep_seconds=CHECK_SWEEP_SECONDS),
+            DaemonTask(name="balances", step=balances.step, sweep_seconds=SWEEP_SECONDS),
         ]
         async with run_daemons(ctx, daemons):
             yield

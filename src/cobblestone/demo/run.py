@@ -8,7 +8,6 @@ import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import httpx
 from rich.console import Console, Group, RenderableType
@@ -16,6 +15,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from cobblestone.demo.chromium import Tab
 from cobblestone.demo.own_client import OwnClient
 from cobblestone.demo.services import (
     PASSWORD,
@@ -109,16 +109,8 @@ SHOWN = {"COBBLESTONE_ACCOUNTS__COMPUTERS": "shown"}
 VOLUNTEERS = ("Alice", "Bob")
 
 
-class Followed(Protocol):
-    """A computing client, as far as `follow` needs it."""
-
-    def tasks(self) -> list[ClientTask]:
-        """Return all tasks.  Raises ClientError if it is too busy to answer."""
-        ...
-
-    def update(self, url: str) -> None:
-        """Contact the project soon."""
-        ...
+Followed = StockClient | OwnClient | Tab
+"""A client that computes, or a page that does."""
 
 
 def run_demo(

@@ -7,6 +7,7 @@ import contextlib
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -297,22 +298,18 @@ class ExportCollector:
         return published(self._folder)
 
 
+@dataclass(slots=True)
 class _Errand:
     """Downloads the files of one export."""
 
-    def __init__(
-        self,
-        client: httpx.AsyncClient,
-        settings: folders.CollectSection,
-        source: folders.CollectedSource,
-        incoming: Path,
-        before: folders.CollectedProject,
-    ) -> None:
-        self._client, self._settings, self._source = client, settings, source
-        self._incoming, self._before = incoming, before
-        self._split: Mapping[str, str] | None = None
-        self.files: dict[str, folders.FetchedFile] = {}
-        self.is_new = False  #: some file is another one than before
+    _client: httpx.AsyncClient
+    _settings: folders.CollectSection
+    _source: folders.CollectedSource
+    _incoming: Path
+    _before: folders.CollectedProject
+    _split: Mapping[str, str] | None = None
+    files: dict[str, folders.FetchedFile] = field(default_factory=dict[str, folders.FetchedFile])
+    is_new: bool = False  #: some file is another one than before
 
     async def bring(self, name: str, local: str = "") -> None:
         """Download a file, unless it is here.  Raises FetchFailed."""

@@ -9,9 +9,9 @@ these seconds of who is next, no account of anybody.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cobblestone.account_manager.core.folder import ManagerFolder, ManagerSettings
 from cobblestone.account_manager.model import ComputerFacts, ManagedProject
@@ -24,7 +24,6 @@ from cobblestone.service.http.rate_limits import RateLimits
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.process_group import ALL, ProcessGroup
 
-K = TypeVar("K")
 V = TypeVar("V")
 
 REMEMBERED_SECONDS = 60.0
@@ -39,33 +38,27 @@ class Peers:
     """
 
     def __init__(self) -> None:
-        self._speeds: dict[tuple[str, bool], tuple[float, dict[int, float]]] = {}
-        self._young: dict[tuple[str, str], tuple[float, int]] = {}
+        self._known: dict[tuple[object, ...], tuple[float, Any]] = {}
 
     def speeds(self, db: Database, model: str, account_id: int, *, gpu: bool, now: float) -> list[float]:
         """Return the speeds reported by other accounts for a model of processor or GPU, one figure each."""
         if not model:
             return []
-        until, found = self._speeds.get((model, gpu), (0.0, {}))
-        if not now < until <= now + REMEMBERED_SECONDS:
-            found = hosts.model_speeds(db, model, gpu=gpu)
-            _remember(self._speeds, (model, gpu), (now + REMEMBERED_SECONDS, found))
+        found = self._remembered((model, gpu), now, lambda: hosts.model_speeds(db, model, gpu=gpu))
         return [speed for of, speed in found.items() if of != account_id]
 
     def n_young(self, db: Database, facts: ComputerFacts, *, now: float) -> int:
         """Return how many computers of a model came recently from an address block."""
-        place = facts.address_block, facts.p_model
-        until, found = self._young.get(place, (0.0, 0))
+        place, since = (facts.address_block, facts.p_model), now - YOUNG_SECONDS
+        return self._remembered(place, now, lambda: hosts.n_young(db, *place, since=since))
+
+    def _remembered(self, key: tuple[object, ...], now: float, ask: Callable[[], V]) -> V:
+        until, found = self._known.get(key, (0.0, None))
         if not now < until <= now + REMEMBERED_SECONDS:
-            found = hosts.n_young(db, *place, since=now - YOUNG_SECONDS)
-            _remember(self._young, place, (now + REMEMBERED_SECONDS, found))
+            if len(self._known) >= MAX_REMEMBERED:
+                self._known.clear()
+            until, found = self._known[key] = now + REMEMBERED_SECONDS, ask()
         return found
-
-
-def _remember(known: dict[K, V], key: K, answer: V) -> None:
-    if len(known) >= MAX_REMEMBERED:
-        known.clear()
-    known[key] = answer
 
 
 @dataclass(slots=True)

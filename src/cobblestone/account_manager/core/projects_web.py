@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -50,25 +50,34 @@ def new_client() -> httpx.AsyncClient:
 
 async def fetch(client: httpx.AsyncClient, url: str) -> bytes:
     """Return the body at an address.  Raises ProjectUnreachable if it is late, too large, or has another status than 200."""
+    request = client.build_request("GET", url)
+    async with _reaching(), contextlib.aclosing(await _get(client, request)) as answer:
+        if answer.status_code in (404, 410):
+            raise NoSuchPage(f"It answers with HTTP status {answer.status_code}.")
+        if answer.status_code != 200:
+            raise ProjectUnreachable(f"It answers with HTTP status {answer.status_code}.")
+        return await _body(answer, wire.MAX_PAGE)
+
+
+@contextlib.asynccontextmanager
+async def _reaching() -> AsyncGenerator[None]:
+    """Limit the time of an exchange with a project, and say as ProjectUnreachable what goes wrong on the way."""
     try:
-        async with (
-            asyncio.timeout(TIMEOUT_SECONDS),
-            contextlib.aclosing(await _get(client, client.build_request("GET", url))) as answer,
-        ):
-            if answer.status_code in (404, 410):
-                raise NoSuchPage(f"It answers with HTTP status {answer.status_code}.")
-            if answer.status_code != 200:
-                raise ProjectUnreachable(f"It answers with HTTP status {answer.status_code}.")
-            body = bytearray()
-            async for piece in answer.aiter_bytes():
-                body += piece
-                if len(body) > wire.MAX_PAGE:
-                    raise ProjectUnreachable(f"It answers with more than {wire.MAX_PAGE} bytes.")
-            return bytes(body)
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            yield
     except TimeoutError:
         raise ProjectUnreachable(f"It does not answer within {TIMEOUT_SECONDS:g} s.") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ProjectUnreachable(f"It cannot be reached: {str(error) or type(error).__name__}.") from error
+
+
+async def _body(answer: httpx.Response, most: int) -> bytes:
+    body = bytearray()
+    async for piece in answer.aiter_bytes():
+        body += piece
+        if len(body) > most:
+            raise ProjectUnreachable(f"It answers with more than {most} bytes.")
+    return bytes(body)
 
 
 async def _get(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
@@ -230,29 +239,18 @@ class ProjectCredit:
         question = b"" if body is None else msgspec.json.encode(body)
         address = f"{self.url.rstrip('/')}{PREFIX}{target}"
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
-        try:
-            async with (
-                asyncio.timeout(TIMEOUT_SECONDS),
-                self.client.stream(method, address, content=question, headers=headers) as answer,
-            ):
-                content = bytearray()
-                async for piece in answer.aiter_bytes():
-                    content += piece
-                    if len(content) > MAX_ANSWER:
-                        raise ProjectUnreachable(f"It answers with more than {MAX_ANSWER} bytes.")
-        except TimeoutError:
-            raise ProjectUnreachable(f"It does not answer within {TIMEOUT_SECONDS:g} s.") from None
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise ProjectUnreachable(
-                f"It cannot be reached: {str(error) or type(error).__name__}."
-            ) from error
+        async with (
+            _reaching(),
+            self.client.stream(method, address, content=question, headers=headers) as answer,
+        ):
+            content = await _body(answer, MAX_ANSWER)
         if answer.next_request is not None:
             raise ProjectUnreachable(
                 f"It has moved to {answer.next_request.url!s:.200}; a token is not sent there by itself."
             )
         if answer.status_code != 200:
             raise ProjectUnreachable(f"Asked about credit, it answers with HTTP status {answer.status_code}.")
-        exchange = SignedExchange(method=method, target=target, question=question, answer=bytes(content))
+        exchange = SignedExchange(method=method, target=target, question=question, answer=content)
         if not reply_is_signed(self.token, exchange, answer.headers.get(HEADER, ""), now=self.clock()):
             raise ProjectUnreachable("Its answer about credit is not signed with the token.")
         try:

@@ -18,6 +18,7 @@ from cobblestone.store.people.credentials import IssuedToken, hash_of
 ACCOUNT = RowMapper(ManagerAccount)
 PROJECT_ACCOUNT = RowMapper(ProjectAccount)
 OWN_ACCOUNT = N_("You created this account yourself: choose there what statistics sites may show.")
+_CREDIT = PROJECT_ACCOUNT.writer(without=("weak_key", "problem", "told_time", "told_problem"))
 _NEW = RowMapper(ManagerAccount).writer(without=("id", "weak_authenticator"))
 _CHOICES = ACCOUNT.writer(
     without=tuple(
@@ -235,10 +236,8 @@ def with_credit(known: ProjectAccount, credit: float, *, now: float) -> ProjectA
 def put_credit(tx: Transaction, account_id: int, changed: Iterable[ProjectAccount]) -> None:
     """Store the sums and averages of a person's accounts at projects."""
     tx.execute_many(
-        "INSERT INTO project_account (account_id, project_id, total, recent, recent_time) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT (account_id, project_id) DO UPDATE SET total = excluded.total, recent = excluded.recent,"
-        " recent_time = excluded.recent_time",
-        [(account_id, each.project_id, each.total, each.recent, each.recent_time) for each in changed],
+        _CREDIT.upsert("project_account", "account_id", "project_id"),
+        [(*_CREDIT.values(each), account_id) for each in changed],
     )
 
 

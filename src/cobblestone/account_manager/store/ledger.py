@@ -136,18 +136,17 @@ def wrong_days(db: Database) -> list[int]:
 
 def by_project(db: Database, account_id: int) -> dict[int, Amounts]:
     """Return what was counted for an account, by project."""
-    rows = db.query(
-        f"SELECT project_id, {_SUMS} FROM ledger WHERE account_id = ? GROUP BY project_id", (account_id,)
-    )
-    return {row[0]: Amounts(*row[1:]) for row in rows}
+    return _by(db, "project_id", account_id)
 
 
 def by_host(db: Database, account_id: int) -> dict[int, Amounts]:
     """Return what was counted for an account, by computer."""
-    rows = db.query(
-        f"SELECT host_id, {_SUMS} FROM ledger WHERE account_id = ? GROUP BY host_id", (account_id,)
-    )
-    return {row[0]: Amounts(*row[1:]) for row in rows}
+    return _by(db, "host_id", account_id)
+
+
+def _by(db: Database, column: str, account_id: int) -> dict[int, Amounts]:
+    sql = f"SELECT {column}, {_SUMS} FROM ledger WHERE account_id = ? GROUP BY {column}"
+    return {row[0]: Amounts(*row[1:]) for row in db.query(sql, (account_id,))}
 
 
 def largest_entries(db: Database, *, since_day: int, limit: int) -> list[AccountEntry]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -17,7 +19,7 @@ from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import parse_number
 from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
-from cobblestone.store.engine.database import Database
+from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import users
 
 SHOWN_ENTRIES = 20
@@ -67,32 +69,28 @@ class OperatorPages(Pages[ManagerSite]):
 
     async def _change(self, visit: ManagerVisit) -> None:
         form = await visit.form(max_bytes=4 * MAX_TEXT, long_fields={"text"})
-        ctx, now = visit.ctx, visit.ctx.clock()
+        ctx, now, what = visit.ctx, visit.ctx.clock(), form.get("what")
+        write: Callable[[Transaction], object]
         try:
-            if form.get("what") == "add":
+            number = 0 if what in ("add", "news") else int(form.get("id", "0"))
+            if what == "add":
                 url = form.get("url", "")
                 signature = operation.sign_address(ctx.folder, url)
-                await ctx.store.awrite(
-                    lambda tx: operation.add_project(tx, url, signature=signature, now=now)
-                )
-            elif form.get("what") == "news":
+                write = partial(operation.add_project, url=url, signature=signature, now=now)
+            elif what == "news":
                 title, text = form.get("title", "").strip(), form.get("text", "").strip()
                 if not title or not text or len(title) > MAX_TITLE or len(text) > MAX_TEXT:
                     raise ValueError(_("News need a title and a text."))
-                await ctx.store.awrite(lambda tx: users.add_news(tx, title, text, now=now))
-            elif form.get("what") == "withdraw":
-                number = int(form.get("id", "0"))
-                await ctx.store.awrite(lambda tx: users.withdraw_news(tx, number))
-            elif form.get("what") == "entry":
-                number = int(form.get("id", "0"))
-                await ctx.store.awrite(lambda tx: ledger.delete_entries(tx, [number]))
+                write = partial(users.add_news, title=title, text=text, now=now)
+            elif what == "withdraw":
+                write = partial(users.withdraw_news, news_id=number)
+            elif what == "entry":
+                write = partial(ledger.delete_entries, ids=[number])
             else:
-                number = int(form.get("id", "0"))
-                share = parse_number(form.get("share", ""))
-                await ctx.store.awrite(
-                    lambda tx: operation.change_project(
-                        tx, number, share=share, stopped="stopped" in form, now=now
-                    )
+                share, stopped = parse_number(form.get("share", "")), "stopped" in form
+                write = partial(
+                    operation.change_project, project_id=number, share=share, stopped=stopped, now=now
                 )
+            await ctx.store.awrite(write)
         except (CobblestoneError, ValueError) as error:
             raise PageError(422, _("Not possible"), str(error)) from error

@@ -23,7 +23,7 @@ from cobblestone.server.operation import export_files
 from cobblestone.server.operation.export_files import check_formats, write_records
 from cobblestone.store.engine.database import Database
 from cobblestone.store.maintenance.upgrade import check_revision
-from cobblestone.store.operation import exports
+from cobblestone.store.operation import exports, ranking
 from cobblestone.store.people import consents
 from cobblestone.store.schema.project import PROJECT
 from cobblestone.wire.project.statistics_export import write_specification, write_tables
@@ -164,7 +164,7 @@ class _Export:
                     title=_TITLES[badge.kind].format(level=badge.level),
                     image_url=f"{self._url}badge/{badge.name}.svg",
                 )
-                for number, badge in exports.badges(self._db)
+                for number, badge in ranking.known_badges(self._db)
             ),
         )
 

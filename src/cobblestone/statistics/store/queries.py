@@ -199,8 +199,10 @@ class PublishedFile:
         """Return the number of entities of a kind."""
         return self._sizes.get((kind, project), Size(0, 0.0, 0.0))
 
-    def _entities(self, condition: str, values: Sequence[object]) -> list[Entity]:
-        return [Entity(*row) for row in self._rows(f"FROM entity WHERE {condition}", values)]
+    def _entities(
+        self, condition: str, values: Sequence[object], *, query: str = "FROM entity"
+    ) -> list[Entity]:
+        return [Entity(*row) for row in self._rows(f"{query} WHERE {condition}", values)]
 
     def _at(self, kind: str, project: int, ranks: Sequence[int]) -> list[Entity]:
         """Return the entities at some ranks by total credit, in the order of ``ranks``."""
@@ -254,11 +256,8 @@ class PublishedFile:
         """Return an entity's accounts at projects, largest first; one of a project, or added up, has itself."""
         if entity.project or entity.kind in build.AGGREGATED:
             return [entity]
-        rows = self._rows(
-            "FROM by_whole WHERE kind = ? AND whole = ? ORDER BY total DESC LIMIT ?",
-            [entity.kind, entity.key, MOST_MEMBERS],
-        )
-        return [Entity(*row) for row in rows]
+        condition = "kind = ? AND whole = ? ORDER BY total DESC LIMIT ?"
+        return self._entities(condition, [entity.kind, entity.key, MOST_MEMBERS], query="FROM by_whole")
 
     def children(self, kind: str, entity: Entity, *, n: int = MOST_CHILDREN) -> list[Entity]:
         """Return the computers of a user, or the users of a team, largest first.
@@ -266,17 +265,13 @@ class PublishedFile:
         Of a team over all projects: persons, with what they did for it, ranked within it.
         """
         if entity.kind == "team" and not entity.project:
-            rows = self._rows(
+            persons = (
                 "SELECT 'user', 0, key, name, country, total, recent, n, NULL, '', created, NULL, 0, rank_total, rank_recent"
-                " FROM member WHERE whole = ? ORDER BY rank_total LIMIT ?",
-                [entity.key, n],
+                " FROM member"
             )
-            return [Entity(*row) for row in rows]
-        rows = self._rows(
-            "FROM by_parent WHERE kind = ? AND project = ? AND parent = ? ORDER BY rank_total LIMIT ?",
-            [kind, entity.project, entity.key, n],
-        )
-        return [Entity(*row) for row in rows]
+            return self._entities("whole = ? ORDER BY rank_total LIMIT ?", [entity.key, n], query=persons)
+        condition = "kind = ? AND project = ? AND parent = ? ORDER BY rank_total LIMIT ?"
+        return self._entities(condition, [kind, entity.project, entity.key, n], query="FROM by_parent")
 
     def badges(self, entity: Entity) -> list[AwardedBadge]:
         """Return the badges of a user or team, at its project or all, in the order of projects, oldest first."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
@@ -24,12 +24,6 @@ from cobblestone.domain.values import AppVersionId, HostId, ResultId
 from cobblestone.policy.credit import claims
 from cobblestone.policy.credit.book import GrantFacts, MessageFacts, TrickleFacts, TrickleRules
 from cobblestone.store.engine.engine import Row
-
-ENTRY_COLUMNS = (
-    "id, time, result_id, workunit_id, host_id, user_id, team_id, app_version_id, kind, system, claimed, granted, unit,"
-    " work_start, reasons, facts"
-)
-_NAMES = tuple(name.strip() for name in ENTRY_COLUMNS.split(","))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +50,10 @@ class LedgerLine:
     def owners(self) -> tuple[int | None, ...]:
         """Return the owners that the entry counts for, in the order of `OWNERS`."""
         return self.host_id, self.user_id, self.team_id, self.app_version_id
+
+
+_NAMES = tuple(each.name for each in fields(LedgerLine))
+ENTRY_COLUMNS = ", ".join(_NAMES)
 
 
 class DamagedEntry(StoreError):

@@ -115,11 +115,10 @@ def _write(tx: Transaction, entries: Sequence[CreditEntry], *, corrects: bool, n
     ]
     # Before the entries get their ids: those of one owner are then in the order in which they were added to its average.
     _lock(tx, owners)
-    texts = _ReasonTexts()
     tx.execute_many(
         _INSERT_ENTRY,
         [
-            (*_ENTRY.values(entry), now, team_of.get(entry.user_id), texts.of(entry.reasons))
+            (*_ENTRY.values(entry), now, team_of.get(entry.user_id), _reasons_text(entry.reasons))
             for entry in entries
         ],
     )
@@ -167,21 +166,9 @@ def _teams(db: Database, user_ids: Sequence[UserId]) -> dict[UserId, TeamId | No
     return {row[0]: row[1] for row in rows}
 
 
-class _ReasonTexts:
-    """JSON of reasons, each a list of code, sentence and values; the replicas of a workunit share some."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, str] = {}
-
-    def of(self, reasons: Iterable[Reason]) -> str:
-        known = self._known
-        found: list[str] = []
-        for each in reasons:
-            text = known.get(id(each))
-            if text is None:
-                text = known[id(each)] = _encode(_written(each)).decode()
-            found.append(text)
-        return f"[{','.join(found)}]"
+def _reasons_text(reasons: Iterable[Reason]) -> str:
+    """Return reasons as JSON: each a list of code, sentence and values."""
+    return _encode([_written(each) for each in reasons]).decode()
 
 
 def _written(why: Reason) -> tuple[object, ...]:
@@ -369,8 +356,7 @@ def _append_correction(
 
 
 def _append(tx: Transaction, entry: CreditEntry, team_id: int | None, *, now: float) -> None:
-    text = _encode([_written(each) for each in entry.reasons]).decode()
-    tx.execute(_INSERT_ENTRY, (*_ENTRY.values(entry), now, team_id, text))
+    tx.execute(_INSERT_ENTRY, (*_ENTRY.values(entry), now, team_id, _reasons_text(entry.reasons)))
 
 
 def trickle_seconds(db: Database, result_ids: Sequence[ResultId]) -> dict[ResultId, float]:

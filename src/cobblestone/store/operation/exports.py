@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from cobblestone.domain import exports as domain
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.values import TeamId
-from cobblestone.policy.credit.history import Badge, BadgeKind, web_address
+from cobblestone.policy.credit.history import web_address
 from cobblestone.store.averages import CREDIT
 from cobblestone.store.engine.database import Database
 from cobblestone.store.engine.engine import DatabaseFault
@@ -144,12 +144,6 @@ def applications(db: Database) -> tuple[str, ...]:
     """Return the names of the apps in use, for people."""
     rows = db.query("SELECT name, user_friendly_name FROM app WHERE deprecated = 0 ORDER BY id")
     return tuple(friendly or name for name, friendly in rows)
-
-
-def badges(db: Database) -> list[tuple[int, Badge]]:
-    """Return the badges that the project gives, with their numbers."""
-    rows = db.query("SELECT id, kind, level FROM badge ORDER BY id")
-    return [(row[0], Badge(BadgeKind(row[1]), row[2])) for row in rows]
 
 
 def badge_holders(db: Database, table: domain.ExportedTable) -> Iterator[domain.BadgeHolder]:

@@ -20,7 +20,7 @@ from cobblestone.domain.work import JobState, TaskState
 from cobblestone.store.engine.database import Database
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import RowMapper
-from cobblestone.store.operation.page_queries import MAX_ID, NEWEST_TASKS, TASK_CONDITIONS
+from cobblestone.store.operation.page_queries import MAX_ID, NEWEST_TASKS, TASK_CONDITIONS, TASK_COUNTS
 from cobblestone.store.operation.ranking import PAGE_SIZE
 from cobblestone.store.people.hosts import HOSTS
 from cobblestone.store.people.users import USERS
@@ -29,7 +29,6 @@ from cobblestone.store.work.batches import JOB_COLUMNS, JOB_CONDITIONS, JobRow
 
 T = TypeVar("T")
 
-HIGHEST_ID = 2**62
 LOOKED_AT = 20_000
 """So many of the newest workunits before a place are looked at for those of one app or status."""
 
@@ -104,7 +103,7 @@ def count_hosts(db: Database, user_id: int) -> int:
 
 
 def _before(page: Page) -> int:
-    return HIGHEST_ID if page.before is None else page.before
+    return MAX_ID if page.before is None else page.before
 
 
 _BLOCKED: Mapping[bool | None, Mapping[str, object]] = {
@@ -160,10 +159,9 @@ _ARCHIVED = RowMapper(ArchivedTask)
 def count_archived(path: Path, owner: ArchiveOwner) -> dict[TaskState, int]:
     """Count an owner's tasks in the archive by outcome, the newest `NEWEST_TASKS` of them."""
     condition, values = owner.where
-    sums = ", ".join(f"count(*) FILTER (WHERE {TASK_CONDITIONS[state]})" for state in TaskState)
     rows = _rows(
         path,
-        f"SELECT {sums} FROM (SELECT r.server_state, r.outcome, r.validate_state FROM {condition}"
+        f"SELECT {TASK_COUNTS} FROM (SELECT r.server_state, r.outcome, r.validate_state FROM {condition}"
         f" ORDER BY r.id DESC LIMIT {NEWEST_TASKS}) r",
         values,
     )

@@ -51,6 +51,10 @@ TASK_CONDITIONS: Mapping[TaskState, str] = {
 }
 
 
+TASK_COUNTS = ", ".join(f"count(*) FILTER (WHERE {TASK_CONDITIONS[state]})" for state in TaskState)
+"""How many tasks ``r`` are in each state, in the order of `TaskState`."""
+
+
 def task_state(result: Result) -> TaskState | None:
     """Return the state under which a list shows a task; None: not sent yet."""
     if result.server_state == ServerState.IN_PROGRESS:
@@ -156,9 +160,8 @@ def list_tasks(
 def count_tasks(db: Database, owner: TaskOwner) -> dict[TaskState, int]:
     """Return how many of an owner's newest tasks are in each state."""
     condition, value = owner.where()
-    sums = ", ".join(f"count(*) FILTER (WHERE {TASK_CONDITIONS[state]})" for state in TaskState)
     row = db.one(
-        f"SELECT {sums} FROM (SELECT r.app_id, r.server_state, r.outcome, r.validate_state FROM result r"
+        f"SELECT {TASK_COUNTS} FROM (SELECT r.app_id, r.server_state, r.outcome, r.validate_state FROM result r"
         f" WHERE {condition} ORDER BY r.id DESC LIMIT {NEWEST_TASKS}) r WHERE r.app_id = ? OR ? = 0",
         (value, owner.app_id or 0, owner.app_id or 0),
     )
@@ -210,18 +213,17 @@ def tasks_of_workunit(db: Database, workunit_id: WorkunitId) -> list[TaskRow]:
 
 def users_by_id(db: Database, user_ids: Iterable[int]) -> dict[UserId, User]:
     """Return several users; missing ones are left out."""
-    found = (people.user_by_id(db, UserId(user_id)) for user_id in dict.fromkeys(user_ids))
-    return {user.id: user for user in found if user is not None}
+    found = db.load_in(people.USERS, "user_account WHERE id IN (??)", list(dict.fromkeys(user_ids)))
+    return {user.id: user for user in found}
 
 
 def team_members(db: Database, team_id: int, *, page: int) -> list[User]:
     """Return a page of a team's members by recent average credit, with one more if there is a next page."""
-    ids = db.query(
-        "SELECT id FROM user_account WHERE team_id = ? ORDER BY expavg_credit DESC, id LIMIT ? OFFSET ?",
+    return db.load(
+        people.USERS,
+        "user_account WHERE team_id = ? ORDER BY expavg_credit DESC, id LIMIT ? OFFSET ?",
         (team_id, PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE),
     )
-    found = (people.user_by_id(db, UserId(row[0])) for row in ids)
-    return [user for user in found if user is not None]
 
 
 def external_address(db: Database, host_id: HostId) -> str:

@@ -147,16 +147,19 @@ class OwnBadge:
     since: float
 
 
+def known_badges(db: Database) -> list[tuple[int, Badge]]:
+    """Return the badges that the project gives, with their numbers."""
+    rows = db.query("SELECT id, kind, level FROM badge ORDER BY id")
+    return [(id_, Badge(BadgeKind(kind), level)) for id_, kind, level in rows]
+
+
 def badge_ids(tx: Transaction, badges: Sequence[Badge]) -> dict[Badge, int]:
     """Return the numbers of a project's badges, and remove those that it no longer gives."""
     tx.execute_many(
         "INSERT INTO badge (kind, level) VALUES (?, ?) ON CONFLICT (kind, level) DO NOTHING",
         [(badge.kind, badge.level) for badge in badges],
     )
-    found = {
-        Badge(BadgeKind(kind), level): int(id_)
-        for id_, kind, level in tx.query("SELECT id, kind, level FROM badge ORDER BY id")
-    }
+    found = {badge: id_ for id_, badge in known_badges(tx)}
     given = set(badges)
     old = [id_ for badge, id_ in found.items() if badge not in given]
     if old:
