@@ -76,7 +76,6 @@ situations = st.builds(
     metered=maybe,
     mobile=maybe,
     transferred_bytes=st.floats(0, 1e13),
-    os_pauses=st.booleans(),
 )
 configs = st.builds(ClientConfig, ncpus=st.integers(-1, 64), start_delay=figures)
 

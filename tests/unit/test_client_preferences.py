@@ -101,7 +101,6 @@ TABLE = [
         "is at 44 °C",
     ),
     ({}, {"benchmarks_running": True}, "BENCHMARKS", "BENCHMARKS", "NONE", "being measured"),
-    ({}, {"os_pauses": True, "run_mode": Mode.ALWAYS}, "OS", "OS", "NONE", "asks for a pause"),
 ]
 
 
