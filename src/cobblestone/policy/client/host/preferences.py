@@ -465,22 +465,14 @@ def _throttle(
 # -- disk -------------------------------------------------------------------------------------------------------------
 
 
-def allowed_disk(
-    preferences: ComputingPreferences, *, total: float, free: float, used: float
-) -> tuple[float, Reason]:
-    """Return how many bytes of disk the client may use, and which limit determines it."""
-    free_gb = preferences.disk_min_free_gb
-    stays_free = "The client may use {allowed} GB of disk: {value} GB must stay free."
-    limits = [(used + free - GIGABYTE * free_gb, "minimum_free", stays_free, free_gb)]
-    if (percent := preferences.disk_max_used_pct) > 0:
-        of_disk = "The client may use {allowed} GB of disk: {value} % of it."
-        limits.append((total * _part(percent), "part_of_disk", of_disk, percent))
+def allowed_disk(preferences: ComputingPreferences, *, total: float, free: float, used: float) -> float:
+    """Return how many bytes of disk the client may use: the least of the three limits."""
+    limits = [used + free - GIGABYTE * preferences.disk_min_free_gb]
+    if preferences.disk_max_used_pct > 0:
+        limits.append(total * _part(preferences.disk_max_used_pct))
     if preferences.disk_max_used_gb > 0:
-        most_gb = GIGABYTE * preferences.disk_max_used_gb
-        limits.append((most_gb, "gigabytes", "The client may use {allowed} GB of disk.", 0.0))
-    most, name, sentence, value = min(limits, key=lambda each: each[0])
-    allowed = max(0.0, most)
-    return allowed, reason(f"disk_{name}", sentence, allowed=round(allowed / GIGABYTE, 2), value=value)
+        limits.append(GIGABYTE * preferences.disk_max_used_gb)
+    return max(0.0, min(limits))
 
 
 # -- for the core -----------------------------------------------------------------------------------------------------
