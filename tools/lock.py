@@ -31,13 +31,15 @@ OLDEST_PYTHON = "3.11"
 #: Lists, with the extras that they bring.  The development set comes first, and the others take their versions from it: one
 #: .venv serves all of them.
 LISTS = {
-    "dev": ("client", "docs", "lab", "postgres", "s3", "sweep", "tui", "wasm"),
+    "dev": ("client", "docs", "joblib", "lab", "oidc", "postgres", "s3", "snakemake", "sweep", "tui", "wasm"),
     "core": ("client",),
-    "image": ("postgres", "s3"),
+    "image": ("oidc", "postgres", "s3"),
     "lab": ("client", "lab"),
 }
 #: Dependency groups of a list: an editable installation needs `build`.
 GROUPS = {"dev": ("build", "dev"), "core": ("build",), "image": ("build",), "lab": ("build",)}
+#: What a package names and never imports, and what has no wheel.  Snakemake 9 names this.
+LEFT_OUT = ("connection-pool",)
 
 PIN = re.compile(
     r"^(?P<pin>(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ ;\\]+))(?: ; (?P<marker>[^\\]+?))?"
@@ -53,8 +55,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         constraints = Path(temporary, "constraints.txt")
         constraints.touch()
+        excludes = Path(temporary, "excludes.txt")
+        excludes.write_text("\n".join(LEFT_OUT), encoding="utf-8")
         for name in LISTS:
-            compile_list(name, constraints, sys.argv[1:])
+            compile_list(name, constraints, excludes, sys.argv[1:])
             if name == "dev":
                 text = list_text(name)
                 constraints.write_text(re.sub(r"( \\)?\n +--hash=\S+", "", text), encoding="utf-8")
@@ -62,7 +66,7 @@ def main() -> None:
     print(f"{METADATA.relative_to(ROOT)}: {len(metadata())} packages")
 
 
-def compile_list(name: str, constraints: Path, options: list[str]) -> None:
+def compile_list(name: str, constraints: Path, excludes: Path, options: list[str]) -> None:
     """Let uv resolve a list for all Pythons and systems at once."""
     path = ROOT / "requirements" / f"{name}.txt"
     words = [
@@ -79,6 +83,8 @@ def compile_list(name: str, constraints: Path, options: list[str]) -> None:
     ]
     words += ["--python-version", OLDEST_PYTHON, "--no-emit-index-url", "--no-emit-find-links", "--no-config"]
     words += ["--no-annotate", "--constraint", str(constraints), "--output-file", str(path)]
+    words += ["--no-emit-package", "httpx2-jsfetch"]  # for Python in a browser
+    words += ["--excludes", str(excludes)]
     words += [word for extra in LISTS[name] for word in ("--extra", extra)]
     words += [word for group in GROUPS[name] for word in ("--group", group)]
     subprocess.run([*words, *options], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
@@ -182,6 +188,8 @@ def walk(name: str, environment: Mapping[str, str]) -> tuple[set[str], list[str]
         if wanted.marker and not wanted.marker.evaluate({**environment, "extra": extra}):
             continue
         package = canonicalize_name(wanted.name)
+        if package in LEFT_OUT:
+            continue
         version = pins.get(package, "")
         if not version or not wanted.specifier.contains(version, prereleases=True):
             lacking.append(f"{asker} needs {line}; pinned is {version or 'nothing'}")

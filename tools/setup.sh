@@ -75,6 +75,7 @@ x_screen_saver() {
 # Functions are not called as the programs that they look for: `command -v` would find the functions.
 nginx_server() { present nginx || [ -x /usr/sbin/nginx ]; }
 pgbouncer_pool() { present pgbouncer || [ -x /usr/sbin/pgbouncer ]; }
+opencl_on_processor() { [ -e /etc/OpenCL/vendors/pocl.icd ] && [ -e /usr/include/CL/cl.h ]; }
 working_venv() { "$python" -c 'import ensurepip, venv' || [ -x .venv/bin/pip ]; }
 
 collect_packages() {
@@ -100,6 +101,7 @@ collect_packages() {
         want libxss1 x_screen_saver
         want gcc present gcc
         want g++ present g++
+        want "pocl-opencl-icd ocl-icd-libopencl1 opencl-c-headers" opencl_on_processor
         want "$chromium_packages" chromium_browser
         want postgresql postgresql
         want pgbouncer pgbouncer_pool

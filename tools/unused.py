@@ -38,6 +38,8 @@ CALLED_FROM_OUTSIDE = {
     "action_suspend": "Textual, by the key s",
     "action_pause": "Textual, by the key p",
     "action_compute": "Textual, by the key c",
+    "retrieve_result_callback": "joblib, of its backend",
+    "abort_everything": "joblib, of its backend",
     "from_name": "client policies, by the names in a table",
 }
 #: What tests measure the code by: ways to look inside.

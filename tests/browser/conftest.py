@@ -15,11 +15,12 @@ import uvicorn
 from playwright.sync_api import Browser, expect, sync_playwright
 from starlette.routing import Route
 from tests.browser.windows import LOOKS, OpenPage, RunningSite, Watched
-from tests.helpers.project_world import World, failed
+from tests.helpers.project_world import SimHost, World, failed
 from tests.helpers.volunteers import PASSWORD, email, fetch, populate
 
 from cobblestone.domain.apps import App
-from cobblestone.domain.values import AppVersionId
+from cobblestone.domain.people import SubmitRights
+from cobblestone.domain.values import AppVersionId, UserId
 from cobblestone.domain.work import ReplicationRules
 from cobblestone.policy.dispatch.rollout import RolloutPlan
 from cobblestone.server.accounts.ownership import create_key
@@ -34,6 +35,7 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import interventions
 from cobblestone.store.operation.audit import Actor
+from cobblestone.store.work import submitters
 
 expect.set_options(timeout=30_000)  # ms; other tests compute at the same time
 CHROMIUM = "/usr/bin/chromium"
@@ -129,6 +131,7 @@ def run_for_a_while(world: World) -> dict[str, int]:
         names = fetch(host)
         host.rpc(reports=[failed(each, exit_status=-1073741819) for each in names])
         world.settle()
+    batch_ids["my_batch"] = submitted_by(world, "ada", app, host)
     batch_ids["cancelled_batch"] = world.add_jobs(app, 5).id
     actor = Actor(name=f"user:{olga} Olga", origin="web 2001:db8:85a3::8a2e:370:7334")
     reason = "Each of its tasks ends in a memory error; please look at its memory."
@@ -149,6 +152,18 @@ def run_for_a_while(world: World) -> dict[str, int]:
         "open_workunit": int(world.value(open_workunit)),
         **batch_ids,
     }
+
+
+def submitted_by(world: World, name: str, app: App, host: SimHost) -> int:
+    """A batch of an account that may submit, of which jobs failed."""
+    user_id = UserId(int(world.value("SELECT id FROM user_account WHERE email_addr = ?", email(name))))
+    world.write(lambda tx: submitters.allow(tx, user_id, SubmitRights(max_jobs=1000), now=world.now))
+    token = world.ctx.store.read(lambda db: submitters.submitter_of(db, user_id))
+    assert token is not None
+    batch = world.add_jobs(app, 3, token_id=token.id)
+    host.rpc(reports=[failed(each, exit_status=-1073741819) for each in fetch(host)])
+    world.settle()
+    return batch.id
 
 
 def add_newer_version(tx: Transaction, app: App, *, now: float) -> AppVersionId:

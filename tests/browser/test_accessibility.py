@@ -38,6 +38,9 @@ NO_PAGES = {
     "/badge/{name}.svg": "a picture",
     "/user_picture.php": "a picture",
     "/found_file.php": "an output file",
+    "/my_answers_zip.php": "output files",
+    "/my_answers_csv.php": "a table for programs",
+    "/my_answer.php": "an output file",
     "/compute_frame": "for other sites, where the project has named some",
     "/forum.php": "another server's pages in a frame, where the project has such a forum",
 }

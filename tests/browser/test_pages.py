@@ -69,6 +69,9 @@ OWN = {
     "profile-edit": "profile_edit.php",
     "archive": "archived_tasks.php?userid={ada}",
     "team-messages": "team_messages.php?teamid=1",
+    "my-work": "my_work.php",
+    "my-batch": "my_batch.php?id={my_batch}",
+    "my-batch-new": "my_batch_new.php?app=transit",
 }
 
 STATUSES = {

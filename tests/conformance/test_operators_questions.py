@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 from cobblestone.domain.values import AppVersionId, BatchId
-from cobblestone.domain.work import WorkunitError
+from cobblestone.domain.work import JobState, WorkunitError
 from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.operation import figures, interventions
+from cobblestone.store.work import batches
 
 
 def fill(tx: Transaction) -> None:
@@ -39,6 +41,40 @@ def test_failures_are_grouped_by_what_was_said(store: Store):
         assert not found.cut
     reasons = store.read(lambda db: figures.job_errors(db, BatchId(7)))
     assert reasons == {WorkunitError(2): 1, WorkunitError.CANCELLED: 1}
+
+
+def test_failures_of_other_versions_and_systems_are_other_groups(store: Store):
+    def fill_more(tx: Transaction) -> None:
+        fill(tx)
+        tx.execute("UPDATE result SET app_version_id = 5 WHERE id = 3")
+        tx.execute(
+            "INSERT INTO host (id, user_id, description) VALUES (11, 1, ?), (12, 1, ?)",
+            ('{"os_name": "Linux"}', '{"os_name": "Darwin"}'),
+        )
+
+    store.write(fill_more)
+    found = store.read(lambda db: figures.batch_failures(db, BatchId(7))).groups
+    assert [(group.version_id, group.system, group.n_jobs) for group in found] == [
+        (5, "Linux", 1),
+        (4, "Darwin", 1),
+        (4, "Linux", 1),
+    ]
+
+
+def test_jobs_are_listed_by_state_and_by_a_part_of_their_name(store: Store):
+    store.write(fill)
+
+    def labels(**wanted: Any) -> list[str]:
+        return [job.label for job in store.read(lambda db: batches.list_jobs(db, 7, **wanted))]
+
+    assert labels() == ["Été-1", "Hiver", ""]
+    assert labels(status=JobState.FAILED) == ["Été-1"]
+    assert labels(status=JobState.WAITING) == ["Hiver"]
+    assert labels(status=JobState.CANCELLED, text="w_3") == [""]
+    assert labels(text="té-") == ["Été-1"]
+    assert labels(text="HIVE") == ["Hiver"]
+    assert labels(text="w%3") == []
+    assert labels(after=1, limit=1) == ["Hiver"]
 
 
 def test_names_are_found_in_any_case(store: Store):

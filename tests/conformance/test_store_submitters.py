@@ -17,7 +17,7 @@ from cobblestone.store.work import batches, submitters
 from cobblestone.store.work.batches import NewJob
 
 ADA = UserId(1)
-DEMO = SubmitRights(apps=frozenset({"demo"}), max_jobs=5, share=2.0)
+DEMO = SubmitRights(apps=("demo",), max_jobs=5, share=2.0)
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_a_refusal_names_app_and_figures(people: Store):
     people.write(lambda tx: batches.abort_batch(tx, batch.id))
     check(people, token, n_jobs=5)
     with pytest.raises(NotFound, match="no app 'gone'"):
-        people.write(lambda tx: submitters.allow(tx, ADA, SubmitRights(apps=frozenset({"gone"})), now=NOW))
+        people.write(lambda tx: submitters.allow(tx, ADA, SubmitRights(apps=("gone",)), now=NOW))
     assert ada(people).rights == DEMO
 
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.helpers.wasm_slot import COPY, compile_native_launcher
 
+from cobblestone.api_schema.apps import App
 from cobblestone.cli import run_command
+from cobblestone.client.conditions.gpus import find_gpus
+from cobblestone.domain.apps import GPU_MAKERS
+from cobblestone.domain.errors import JobError
+from cobblestone.sdk.packing.trial import version_here
 
 DOUBLE = "import sys\nopen(sys.argv[2], 'w').write(str(2 * int(open(sys.argv[1]).read()) + int(sys.argv[3])) + '\\n')\n"
 LARGE = "import sys, time\ndata = bytearray(80_000_000)\ntime.sleep(2)\nopen(sys.argv[2], 'w').write('x')\n"
@@ -76,6 +83,26 @@ def test_a_job_is_run_in_launcher_slot_and_sandbox_and_all_that_came_of_it_is_sh
     assert found["seconds"] > 0
     assert found["peak_memory_bytes"] > 1e6
     assert cli("batch", "list", "--json").json == []  # nothing was submitted
+
+
+def test_a_trial_takes_the_version_for_the_processor_unless_it_is_asked_for_a_gpu(
+    cli: Callable[..., Outcome],
+):
+    program = "import sys, cobblestone_runtime as r\nopen(sys.argv[2], 'w').write(r.job_info()['gpu_type'] + sys.argv[3])"
+    words = "python3 {name}.py {{input}} {{output}} {word}"
+    create(cli, "card", program, "--gpu", "any", command=words.format(name="card", word="card"))
+    on_cpu = words.format(name="card", word="processor")
+    assert cli("app", "update", "card", "--files", "card.py", "--command", on_cpu).status == 0
+    assert cli("app", "update", "card", "--files", "card.py", "--gpu", "amd", "--command", on_cpu).status == 0
+    assert "| processor" in cli("app", "try", "card", "low.txt").out
+    if not find_gpus(os.environ):
+        assert "No GPU was found on this computer" in cli("app", "try", "card", "low.txt", "--gpu").err
+    (app,) = cli("app", "list", "--json").json
+    known, classes = msgspec.convert(app, App), {f"gpu-{each}": kind for each, kind in GPU_MAKERS.items()}
+    assert version_here(known, classes, ["ATI"]).version_num == 101
+    assert version_here(known, classes, ["intel_gpu", "apple_gpu"]).plan_class == "gpu-intel"
+    with pytest.raises(JobError, match="no version for the GPUs of this computer: apple_gpu"):
+        version_here(known, classes, ["apple_gpu"])
 
 
 def test_a_job_that_fails_shows_its_exit_status_and_error_output(cli: Callable[..., Outcome]):

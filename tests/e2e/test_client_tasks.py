@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from cobblestone.client.tasks.description import (
     TrickleUp,
     UploadWanted,
 )
+from cobblestone.client.tasks.task import Timing
 from cobblestone.policy.client.host.tasks import Ending
 
 pytestmark = pytest.mark.anyio
@@ -267,6 +269,30 @@ async def test_quit_waits_for_the_next_checkpoint_when_there_is_time(world: Worl
     await world.runner.start(spec, 0)
     world.runner.quit(spec.name, patience=0.5)  # this time none comes
     assert (await world.until(Ended, seconds=60)).ending is Ending.STOPPED
+
+
+async def test_what_does_not_leave_a_gpu_when_it_is_told_to_is_ended_within_five_seconds(
+    tmp_path: Path,
+) -> None:
+    program = """
+        import signal
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        status(1.0, 1.0, 0.5)
+        while True:
+            receive(0)
+            time.sleep(0.01)
+        """
+    open_to_other_accounts(tmp_path)
+    async with open_world(tmp_path / "data", timing=Timing()) as world:
+        spec = world.spec(program, uses_gpu=True)
+        await world.runner.start(spec, 0)
+        await world.until(Checkpointed)
+        began = time.monotonic()
+        world.runner.quit(spec.name, patience=300.0)
+        ended = await world.until(Ended)
+        assert time.monotonic() - began < 5.5  # half a second for this machine
+        assert ended.ending is Ending.STOPPED  # it continues from its checkpoint
+        assert not world.living()
 
 
 async def test_exit_without_finish_file_is_a_restart_and_a_temporary_exit_a_pause(world: World) -> None:

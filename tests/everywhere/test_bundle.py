@@ -1,4 +1,4 @@
-"""A bundle with NumPy, from a mirror with Debian's Python, on a computer without Python, under Debian's stock client.
+"""Bundles with NumPy, from a mirror with Debian's Python, on a computer without Python, under Debian's stock client.
 
 It needs uv (``pip install uv``) and Debian's python3 with its standard library.
 """
@@ -8,14 +8,19 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sys
 import tarfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy
 import pytest
+from joblib import Parallel, delayed, parallel_config
 from tests.e2e.conftest import LiveProject, live  # noqa: F401  # a fixture
 from tests.e2e.test_wasm import without_python
 
+import cobblestone.joblib
 from cobblestone.sdk.api.jobs import Job
 
 PLATFORM = "x86_64-pc-linux-gnu"
@@ -80,3 +85,35 @@ def test_a_program_with_numpy_runs_where_no_python_is(
     client = project.volunteer("alice")
     project.wait_for_batch(batch, client, seconds=300)
     assert [result.text() for result in batch.results(timeout=60)] == ["5.000000 True"] * 2
+
+
+def test_functions_of_joblib_run_where_no_python_is(
+    live: Callable[..., LiveProject],  # noqa: F811  # the fixture
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    project = live()
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", str(make_mirror(mirror)))
+    (project.root / "requirements.txt").write_text("numpy\n")
+    cobblestone.joblib.create_app(
+        bundle=project.root / "requirements.txt", project=project.folder, platforms=[PLATFORM]
+    )
+
+    def spread(values: numpy.ndarray, scale: int) -> tuple[numpy.ndarray, bool]:
+        return values * scale, "cobblestone_python/" in sys.executable
+
+    def compute() -> list:
+        values = numpy.arange(50_000.0)
+        with parallel_config("cobblestone", project=project.project):
+            return list(Parallel()(delayed(spread)(values, scale) for scale in (2, 3)))
+
+    without_python(tmp_path / "bin", monkeypatch)
+    client = project.volunteer("alice")
+    with ThreadPoolExecutor() as pool:
+        answers = pool.submit(compute)
+        project.wait(answers.done, client, seconds=300, what="answers")
+    (twice, bundled), (thrice, _) = answers.result()
+    assert bundled
+    assert (twice[-1], thrice[-1]) == (99_998.0, 149_997.0)

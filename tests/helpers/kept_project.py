@@ -212,7 +212,7 @@ def _speak(world: World, hosts: list[SimHost]) -> None:
         account_changes.ask_to_erase(tx, carol, now + DAY)
         credentials.add_codes(tx, bob, credentials.Purpose.RECOVERY, ["a code"], now=now)
         token = credentials.create_token(tx, secret, name="manager", scopes=[Scope.ACCOUNTING], now=now)
-        some = SubmitRights(apps=frozenset({apps.list_apps(tx)[0].name}), max_jobs=10, share=2.0)
+        some = SubmitRights(apps=(apps.list_apps(tx)[0].name,), max_jobs=10, share=2.0)
         submitters.allow(tx, ada, some, now=now)
         hooked = batches.list_batches(tx)[0].id
         webhooks.put_webhook(tx, hooked, url="https://lab.example/hook", secret="whsec_", now=now)

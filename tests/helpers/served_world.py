@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -72,11 +73,19 @@ def connect(world: World, *, running: bool = True) -> Project:
     return Project(Connection(client, in_process=not running, folder=world.ctx.folder.root))
 
 
-class Volunteers:
-    """Hosts that compute whatever there is: the output of a job is a function of its input."""
+def echo(inputs: list[Path]) -> bytes:
+    """What most jobs here write: the first input, as it is."""
+    return b'{"got":' + (inputs[0].read_bytes() if inputs else b"null") + b"}"
 
-    def __init__(self, world: World, *, users: int = 1) -> None:
+
+class Volunteers:
+    """Hosts that compute whatever there is: the output of a job is a function of its inputs."""
+
+    def __init__(
+        self, world: World, *, users: int = 1, compute: Callable[[list[Path]], bytes] = echo
+    ) -> None:
         self._world = world
+        self._compute = compute
         self._hosts = [world.host(world.user(f"volunteer{n}")) for n in range(users)]
         self.failing: set[str] = set()  # labels of jobs that these hosts fail at
 
@@ -90,9 +99,9 @@ class Volunteers:
             host.rpc(ask=1e6)
             reports = []
             for name in sorted(host.held):
-                label, content = self._input_of(name)
+                label, inputs = self._inputs_of(name)
                 reports.append(
-                    failed(name) if label in self.failing else host.finish(name, b'{"got":' + content + b"}")
+                    failed(name) if label in self.failing else host.finish(name, self._compute(inputs))
                 )
             if reports:
                 host.rpc(reports=reports)
@@ -106,7 +115,7 @@ class Volunteers:
             if not self.work():
                 done.wait(0.01)
 
-    def _input_of(self, result_name: str) -> tuple[str, bytes]:
+    def _inputs_of(self, result_name: str) -> tuple[str, list[Path]]:
         import msgspec
 
         from cobblestone.store.catalog.files import place_of
@@ -115,8 +124,5 @@ class Volunteers:
             "SELECT w.label, w.input_files FROM workunit w JOIN result r ON r.workunit_id = w.id WHERE r.name = ?",
             result_name,
         )[0]
-        files = msgspec.json.decode(inputs)
-        content = (
-            place_of(self._world.ctx.folder.download, files[0]["name"]).read_bytes() if files else b"null"
-        )
-        return label, content
+        folder = self._world.ctx.folder.download
+        return label, [place_of(folder, file["name"]) for file in msgspec.json.decode(inputs)]

@@ -13,9 +13,11 @@ from tests.helpers.project_world import SimHost, World, failed
 from tests.helpers.stated_bounds import wasted_at_most
 
 from cobblestone.domain.apps import App, AppDispatch, gpu_class_names
+from cobblestone.domain.hosts import HostDescription
 from cobblestone.domain.people import ProjectPreferences, Scope, SubmitRights
 from cobblestone.domain.values import HostId, TeamId, UserId
 from cobblestone.domain.work import HomogeneousRedundancy, InputFile, JobLimits, Recipients, ReplicationRules
+from cobblestone.policy.dispatch.catalogue import SpeedPopulation, believed_speed
 from cobblestone.server.operation.explain import explain_host, explain_result, explain_workunit
 from cobblestone.store.catalog import apps
 from cobblestone.store.people import account_changes, credentials, users
@@ -184,6 +186,36 @@ def test_built_in_plan_classes_bring_the_version_for_the_card_that_a_computer_ha
     assert sent("NVIDIA", 8e9)[0] == ["gpu-nvidia-4000mb-50pct"]
     assert sent("NVIDIA", 3e9) == ([], [])
     assert sent("apple_gpu", 8e9) == ([], [])
+
+
+def test_a_gpu_s_jobs_begin_at_a_twentieth_of_its_peak_speed_and_are_known_from_the_third_on(world: World):
+    app = world.add_app()
+    world.add_jobs(app, n=4)
+    world.write(lambda tx: tx.execute("UPDATE app_version SET plan_class = 'gpu-nvidia'"))
+    world.ctx.offers.invalidate()
+    host = world.host(world.user("alice"))
+    card = CoprocRequest(
+        type="NVIDIA", name="Card", peak_flops=1e13, ram=8e9, req_secs=1.0, req_instances=1.0
+    )
+    host.request = replace(host.request, coprocs=(card,))
+    host.rpc(ask=0)
+    told, job = host.reply.path("app_version"), host.reply.path("workunit")
+    speed = float(told.get("flops"))
+    assert speed == pytest.approx(0.05 * 1e13, rel=0.01)
+    cpus = 10 + float(told.get("avg_ncpus"))
+    cpu_flops = believed_speed(HostDescription(p_fpops=host.request.host_info.p_fpops), SpeedPopulation())
+    limit = float(job.get("rsc_fpops_bound")) / speed
+    assert limit == pytest.approx(JobLimits().rsc_fpops_bound / (cpus * cpu_flops))  # as long as on ten CPUs
+    content = replace(card, req_secs=0.0, req_instances=0.0)
+    for _ in range(2):
+        (name,) = host.new_results()
+        world.now += 1000
+        host.rpc(reports=[host.finish(name, b"42", cpu_time=20 / 1.1)], coprocs=(content,))
+        world.settle()
+        world.now += 1000
+        host.rpc()
+    known = float(host.reply.path("app_version").get("flops"))
+    assert known == pytest.approx(float(job.get("rsc_fpops_est")) / 20)
 
 
 def test_versions_below_the_minimum_are_not_sent(world: World):

@@ -23,6 +23,7 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.catalog.files import place_of
 from cobblestone.store.operation.audit import Actor
 from cobblestone.wire.project.signatures import encode_private_key, generate_key
+from cobblestone.wire.scheduler.host import CoprocRequest
 
 ACTOR = Actor(name="token:1 tester", origin="test")
 
@@ -97,6 +98,26 @@ def test_what_a_liar_could_gain_is_told_of_each_app_with_what_would_bound_it(
     lived_in.write(lambda tx: apps.update_app(tx, replace(app, **changes)))
     (text,) = found(lived_in, "liars")
     assert all(each in text for each in said), text
+
+
+def test_what_an_app_would_gain_by_a_version_for_other_cards_is_told(lived_in: World):
+    world, key = lived_in, lived_in.user("carla")
+
+    def card(kind: str, peak: float) -> None:
+        host = world.host(key, domain_name=kind)
+        host.request = replace(host.request, coprocs=(CoprocRequest(type=kind, name=kind, peak_flops=peak),))
+        host.rpc()
+
+    for kind, peak in (("NVIDIA", 6e12), ("ATI", 3.9e12), ("intel_gpu", 1e11)):
+        card(kind, peak)
+    assert found(world, "gpus") == []  # the app computes on processors
+    world.write(lambda tx: tx.execute("UPDATE app_version SET plan_class = 'gpu-nvidia'"))
+    (text,) = found(world, "gpus")
+    assert text.startswith(
+        "app demo: it has no version for AMD, whose cards have 39% of the peak speed of all (1 "
+    )
+    world.now += 31 * 86400
+    assert found(world, "gpus") == []
 
 
 def sql(*statements: str) -> Callable[[World], None]:
@@ -275,7 +296,7 @@ def test_harm_is_found_and_healed_where_that_is_safe(
 
 def test_every_check_is_tried_by_harm():
     untried = set(CHECKS) - {each[0] for each in HARMS}
-    assert untried == {"durable", "schema", "disk", "daemons", "export", "liars"}  # tried below
+    assert untried == {"durable", "schema", "disk", "daemons", "export", "liars", "gpus"}  # tried below
 
 
 def test_young_files_and_compressed_twins_are_no_strays(lived_in: World):

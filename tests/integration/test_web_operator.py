@@ -152,7 +152,7 @@ def test_an_account_is_allowed_to_submit_and_no_more(village: Village):
     assert village.act(page, "set_rights", **hidden, **{**none, f"app {app}": "1"}) == 303
     held = village.world.ctx.store.read(lambda db: submitters.submitter_of(db, UserId(bruno)))
     assert held is not None
-    assert held.rights == SubmitRights(apps=frozenset({app}), max_jobs=20, share=1.5)
+    assert held.rights == SubmitRights(apps=(app,), max_jobs=20, share=1.5)
     assert "may submit jobs, and has 0 unfinished" in text_of(village.operator.get(page))
     assert village.act(page, "set_rights", **{**hidden, "all_apps": "1"}) == 303
     assert village.act(page, "set_rights", **{**hidden, "max_jobs": "many"}) == 409
@@ -206,7 +206,7 @@ def test_one_click_leads_from_the_overview_to_why_the_results_of_a_version_faile
     (row,) = rows_of_failures(village, f"/ops_errors.php?version={version_id}")
     assert row[0] == "Error Exit status 1 (0x1)."
     assert row[1] == "MemoryError: cannot allocate <2.1 GB>"
-    assert row[2:6] == [
+    assert row[3:7] == [
         str(len(broken)), str(len(broken)), str(host_id), ", ".join(str(found[0]) for found in broken[:3])
     ]  # fmt: skip
     page = text_of(village.operator.get(f"/ops_errors.php?version={version_id}"))
@@ -224,7 +224,7 @@ def test_failures_that_differ_in_numbers_only_stand_together(village: Village):
         packed = zlib.compress(f"{said}\ncobblestone: it exited with status 1\n".encode())
         world.write(lambda tx, id_=result_id, text=packed: _say(tx, id_, text))
     (row,) = rows_of_failures(village, f"/ops_errors.php?version={version_id}")
-    assert row[1:3] == ["lost 9 of 0x1", str(len(results))]
+    assert [row[1], row[3]] == ["lost 9 of 0x1", str(len(results))]
     world.write(lambda tx: _say(tx, results[0][0], zlib.compress(b"no space left\n")))
     assert {row[1] for row in rows_of_failures(village, f"/ops_errors.php?version={version_id}")} == {
         "no space left", "lost 9 of 0x1"
@@ -244,7 +244,7 @@ def test_only_the_newest_failures_are_looked_at_and_the_page_says_so(
     address = f"/ops_errors.php?version={version_id}"
     assert "There are more failures" not in text_of(village.operator.get(address))
     monkeypatch.setattr(figures, "FAILURES_READ", 1)
-    assert [row[2] for row in rows_of_failures(village, address)] == ["1"]
+    assert [row[3] for row in rows_of_failures(village, address)] == ["1"]
     assert "There are more failures" in text_of(village.operator.get(address))
     monkeypatch.setattr(figures, "RATE_WINDOW", 1)
     assert "No task failed." in text_of(village.operator.get(address))
@@ -268,8 +268,9 @@ def test_a_batch_says_why_its_jobs_failed(village: Village):
         host.rpc(reports=[failed(name, exit_status=9, stderr=f"{said}\n") for name in names])
         world.settle()
         (row,) = rows_of_failures(village, address)
-        assert row[:4] == ["Error Exit status 9 (0x9).", said, str(2 * n), "2"]
-        assert str(host.id) in row[4].split(", ")
+        assert row[:2] == ["Error Exit status 9 (0x9).", said]
+        assert row[2:5] == ["transit 1.00 anyLinux Debian", str(2 * n), "2"]
+        assert str(host.id) in row[5].split(", ")
         page = text_of(village.operator.get(address))
         assert ("2 jobs: It failed on too many computers." in page) == (n == 2), "others may try before"
 
@@ -418,23 +419,32 @@ def test_the_overview_draws_what_was_sampled(village: Village):
 def test_the_overview_lists_the_graphics_cards_of_computers_that_called_within_a_month(village: Village):
     world, key = village.world, village.people.keys["bruno"]
 
-    def call(name: str, ram: float) -> None:
+    def call(name: str, ram: float, kind: str = "NVIDIA") -> None:
         host = world.host(key, domain_name=f"{name}{ram}")
-        host.request = replace(host.request, coprocs=(CoprocRequest(type="NVIDIA", name=name, ram=ram),))
+        card = CoprocRequest(type=kind, name=name, ram=ram, peak_flops=1e12)
+        host.request = replace(host.request, coprocs=(card,))
         host.rpc()
 
     call("Old <b>", 2e9)
     world.now += 31 * 86400
     for ram in (8.1e9, 7.9e9, 16e9):
         call("RTX", ram)
+    call("Radeon", 4e9, "ATI")
+    world.write(lambda tx: tx.execute("UPDATE app_version SET plan_class = 'gpu-nvidia'"))
     operator = Visitor(world).log_in("ada")  # the session of before has ended
-    tree = html.fromstring(operator.get("/ops.php").text)
+    page = operator.get("/ops.php")
+    tree = html.fromstring(page.text)
     world.run(operator.http.aclose())
     rows = tree.xpath("//h2[.='Graphics cards over the last month']/following-sibling::table/tbody/tr")
     assert [[cell.text_content() for cell in row] for row in rows] == [
         ["RTX", "NVIDIA", "8.0 GB", "2"],
         ["RTX", "NVIDIA", "16.0 GB", "1"],
+        ["Radeon", "ATI", "4.0 GB", "1"],
     ]
+    told = tree.xpath("//h2[.='Graphics cards over the last month']/following-sibling::p/text()")
+    assert {each.partition(" ")[2] for each in told} == {
+        "has no version for AMD, whose cards have 25 % of the peak speed of all (1 computers)."
+    }
 
 
 # -- drawings ------------------------------------------------------------------------------------------

@@ -25,6 +25,8 @@ import os
 LEFT = [{checkpoints}]
 def progress(fraction):
     assert 0 <= fraction <= 1
+def job_info():
+    return {{"gpu": -1}}
 def time_to_checkpoint():
     return True
 def checkpoint():
@@ -35,7 +37,7 @@ def checkpoint():
 
 
 def copy_of(name: str, folder: Path) -> Path:
-    ignored = shutil.ignore_patterns("inputs", "results", "__pycache__", "gaps", "try")
+    ignored = shutil.ignore_patterns("inputs", "results", "__pycache__", "gaps", "try", "spectrum_*")
     return Path(shutil.copytree(EXAMPLES / name, folder / name, ignore=ignored))
 
 
@@ -315,3 +317,62 @@ def test_what_volunteers_run_needs_only_python_3_6(program: str) -> None:
         elif isinstance(node, ast.ImportFrom):
             modules.add(node.module or "")
     assert modules - {"cobblestone_runtime"} <= sys.stdlib_module_names
+
+
+# -- gpu
+
+
+@pytest.fixture
+def on_gpu(tmp_path: Path) -> Path:
+    folder = copy_of("gpu", tmp_path)
+    shutil.copytree(EXAMPLES / "sunspots", tmp_path / "sunspots")
+    subprocess.run(
+        ["make", "CFLAGS=-O3 -Wall -Wextra -Werror -std=c11", "spectrum_cpu"], cwd=folder, check=True
+    )
+    python(folder, "make_inputs.py", "--jobs", "1", "--shuffles", "2500", "--oversampling", "1")
+    return folder
+
+
+def test_numpy_and_c_agree_also_after_interruptions(on_gpu: Path) -> None:
+    given = "inputs/shuffles-0.txt"
+    output, deaths = run_with_interruptions(on_gpu, "spectrum.py", given, 1)
+    assert deaths == 3
+    subprocess.run([on_gpu / "spectrum_cpu", given, "in_c"], cwd=on_gpu, check=True, timeout=60)
+    pairs = [line.rsplit(" ", 1) for line in output.decode().splitlines()]
+    in_c = [line.rsplit(" ", 1) for line in (on_gpu / "in_c").read_text().splitlines()]
+    assert [name for name, _ in in_c] == [name for name, _ in pairs]
+    assert [float(number) for _, number in in_c] == pytest.approx(
+        [float(number) for _, number in pairs], rel=1e-4
+    )
+    said = python(on_gpu, "merge.py", "in_c")
+    assert "Strongest period: 10.12 years; it explains 15.2%" in said  # on a coarse grid
+    assert "p <= 4.0e-04" in said
+
+
+def test_the_powers_are_those_of_the_sunspots_example(on_gpu: Path) -> None:
+    code = """
+import sys; sys.path.append("../sunspots")
+import period, spectrum
+job, years, values = spectrum.read("inputs/shuffles-0.txt")
+frequencies = [job["lowest"] + n * job["step"] for n in range(int(job["frequencies"]))]
+powers = [period.power(period.normalise(list(values)), period.waves(list(years), f)) for f in frequencies]
+print(max(powers), 1 / frequencies[powers.index(max(powers))])
+"""
+    power, years = map(float, python(on_gpu, "-c", code).split())
+    python(on_gpu, "spectrum.py", "inputs/shuffles-0.txt", "answer")
+    assert (on_gpu / "answer").read_text().splitlines()[1:3] == [f"power {power:.6g}", f"period {years:.6g}"]
+
+
+def test_a_program_in_c_saves_its_work_when_it_is_told_to_quit(on_gpu: Path) -> None:
+    python(on_gpu, "make_inputs.py", "--jobs", "1", "--shuffles", "12000", "--oversampling", "1")
+    words = [on_gpu / "spectrum_cpu", "inputs/shuffles-0.txt", "answer"]
+    running = subprocess.Popen(words, cwd=on_gpu, env={"COBBLESTONE_FOLDER": "."})
+    until((on_gpu / "cobblestone_progress").exists)
+    running.terminate()
+    assert running.wait(60) == 1
+    saved = (on_gpu / "answer.checkpoint").stat().st_size
+    assert 0 < saved < 4 * 12000
+    subprocess.run(words, cwd=on_gpu, check=True, timeout=60)
+    interrupted = (on_gpu / "answer").read_bytes()
+    subprocess.run([*words[:2], "straight"], cwd=on_gpu, check=True, timeout=60)
+    assert interrupted == (on_gpu / "straight").read_bytes()

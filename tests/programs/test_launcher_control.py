@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,6 +132,21 @@ def test_quit_kills_a_command_that_ignores_sigterm(slot: Slot) -> None:
     slot.send(CONTROL, "<quit/>")
     assert slot.wait() == 0
     assert is_gone(pid)
+
+
+def test_a_command_that_was_given_a_gpu_has_less_time_to_leave(slot: Slot) -> None:
+    text = (slot.folder / "init_data.xml").read_text()
+    slot.write(
+        "init_data.xml", text.replace("<app_init_data>", "<app_init_data>\n<gpu_type>NVIDIA</gpu_type>")
+    )
+    slot.start(
+        "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SLEEP, quit_grace_seconds=30
+    )
+    slot.pid()
+    began = time.monotonic()
+    slot.send(CONTROL, "<quit/>")
+    assert slot.wait() == 0
+    assert time.monotonic() - began < 5.0
 
 
 @pytest.mark.parametrize("suspended", [False, True])

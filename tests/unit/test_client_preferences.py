@@ -18,6 +18,7 @@ from cobblestone.domain.computing import (
     VersionUsage,
 )
 from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.domain.hosts import Coprocessor
 from cobblestone.policy.client.host.preferences import (
     Situation,
     SuspendReason,
@@ -237,6 +238,7 @@ CONFIG = b"""<cc_config>
 <exclusive_app>chess</exclusive_app>
 <exclusive_app>quake</exclusive_app>
 <exclude_gpu><url>http://p/</url><type>NVIDIA</type><device_num>1</device_num></exclude_gpu>
+<coproc><type>fpga</type><count>2</count><peak_flops>1e11</peak_flops></coproc>
 <ignore_nvidia_dev>2</ignore_nvidia_dev>
 <suspended_gpu><type>NVIDIA</type><device_num>0</device_num></suspended_gpu>
 <exit_when_idle/>
@@ -252,14 +254,15 @@ def test_the_configuration_is_read_and_unknown_options_are_named() -> None:
     assert config.log_flags == {"file_xfer", "sched_ops"}
     assert (config.ncpus, config.exclusive_apps) == (3, ("chess", "quake"))
     assert config.exclude_gpus == (ExcludedGpu(url="http://p/", device_num=1, type="NVIDIA"),)
+    assert config.declared_devices == (Coprocessor(type="fpga", count=2, peak_flops=1e11),)
     assert config.ignore_gpus == {"NVIDIA": {2}}
     assert config.suspended_gpus == {"NVIDIA": {0}}
     assert config.report_results_immediately
     assert config.max_overdue_days == -1.0
     assert problems == (
         "line 2: the log flag <cpu_sched> has no effect here; `cobblestone client why` says what is decided, and why",
-        "line 12: the option <http_1_0> is not supported",
-        "line 13: there is no option <coffee>",
+        "line 13: the option <http_1_0> is not supported",
+        "line 14: there is no option <coffee>",
     )
 
 
@@ -325,7 +328,7 @@ def test_a_typing_error_changes_nothing_and_is_named(tmp_path: Path) -> None:
     broken = files.read()
     assert broken.config.ncpus == 3
     (problem,) = broken.problems
-    assert "cc_config.xml: line 14" in problem
+    assert "cc_config.xml: line 15" in problem
     assert "last good content stays in force" in problem
     fresh = PreferenceFiles(tmp_path).read()
     assert fresh.config == ClientConfig()

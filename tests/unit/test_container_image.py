@@ -8,6 +8,7 @@ import io
 import json
 import tarfile
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.helpers.effort import times
 
+from cobblestone.domain.apps import gpu_class_names
 from cobblestone.domain.errors import JobError
 from cobblestone.launcher.packing import pack_image
 from cobblestone.sdk.packing.app_package import ContainerCommand
@@ -148,6 +150,14 @@ def test_a_layer_that_was_packed_and_damaged_is_told(
     name = list(files)[3]  # after the index, the configuration and the first layer
     with pytest.raises(JobError, match="not a readable archive"):
         pack_image(saved({**files, name: files[name][:20] + b"\xff" * 20 + files[name][40:]}), tmp_path)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_container_may_use_a_gpu_by_the_classes_for_that(tmp_path: Path, allowed: bool):
+    names = ",".join(gpu_class_names("any", memory_bytes=4e9, in_container=allowed))
+    command = ContainerCommand(words=["x", "{output}"], source=tmp_path / "none.tar", plan_class=names)
+    with nullcontext() if allowed else pytest.raises(JobError, match="containers have their own"):
+        command.check()
 
 
 def test_a_missing_file_and_a_plan_class_beside_it_are_refused(tmp_path: Path):

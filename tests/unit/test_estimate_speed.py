@@ -7,15 +7,18 @@ from statistics import fmean, median
 from typing import Any
 
 import pytest
-from tests.helpers.dispatch_world import description, record
+from tests.helpers.dispatch_world import catalogue, description, record, version
 
+from cobblestone.domain.apps import PlanClass
 from cobblestone.policy.dispatch.catalogue import (
     MAX_CPU_FLOPS,
     PeakFlopCount,
+    ResourceUsage,
     SpeedPopulation,
     availability,
     capped_cpu_speed,
     cpu_speed,
+    gpu_fractions,
     job_seconds,
     projected_flops,
 )
@@ -31,12 +34,13 @@ def flops(**changes: Any) -> float:
         "estimate": 3e9,
         "peak_flops": 4e9,
     } | changes
-    return projected_flops(**values)
+    usage = {name: values.pop(name) for name in ("avg_ncpus", "ngpus", "peak_flops")}
+    return projected_flops(ResourceUsage(flops=values.pop("estimate"), **usage), **values)
 
 
 def test_without_samples_speed_is_a_low_guess_from_the_benchmark():
     assert flops() == 4e9
-    assert flops(avg_ncpus=0.5, ngpus=1.0, estimate=1e12) == 4e9 * 10.5
+    assert flops(avg_ncpus=0.5, ngpus=1.0, peak_flops=1e13, estimate=1e12) == 0.05 * 1e13
 
 
 @pytest.mark.parametrize(("jobs", "expected"), [(0, 8e9), (1, 4e9), (2, 2e9), (3, 1e9), (50, 1e9)])
@@ -57,6 +61,55 @@ def test_a_host_whose_benchmark_never_ran_is_known_within_a_fifth_after_three_jo
             errors[jobs].append(abs(seconds / (1e12 * rng.lognormvariate(0.0, 0.2) / truth) - 1.0))
     assert median(errors[0]) > 0.5
     assert median(errors[3]) < 0.2
+
+
+GPU_CLASSES = {name: PlanClass(name=name, gpu_type="NVIDIA") for name in ("gpu-nvidia", "other")}
+
+
+def test_what_a_plan_class_reaches_of_the_peak_is_learnt_by_app_and_from_other_apps():
+    versions = [version(n, app, plan_class="gpu-nvidia") for n, app in ((1, 1), (2, 1), (3, 2))]
+    counts = {
+        1: PeakFlopCount(n=10, avg=20.0),
+        2: PeakFlopCount(n=30, avg=40.0),
+        9: PeakFlopCount(n=9, avg=2.0),
+    }
+    learnt = gpu_fractions([*versions, version(9)], counts, GPU_CLASSES)  # type: ignore[arg-type]  # plain numbers
+    assert learnt == {(1, "gpu-nvidia"): pytest.approx(1 / 35), (None, "gpu-nvidia"): pytest.approx(1 / 35)}
+    known = catalogue(*versions, gpu_fractions=learnt)
+    assert known.gpu_fraction(versions[0]) == known.gpu_fraction(versions[2]) == pytest.approx(1 / 35)
+    assert known.gpu_fraction(version(4, plan_class="other")) == 0.05
+
+
+def test_nobody_makes_others_believe_that_a_gpu_is_faster_than_its_peak():
+    counts = {1: PeakFlopCount(n=10, avg=1e-9)}
+    learnt = gpu_fractions([version(plan_class="gpu-nvidia")], counts, GPU_CLASSES)  # type: ignore[arg-type]  # plain numbers
+    assert set(learnt.values()) == {1.0}
+
+
+def test_jobs_of_cards_that_reach_a_twentieth_of_their_peak_are_known_within_a_fifth_from_the_third_on():
+    """Cards of 0.3 to 70 TFLOPS; what an app reaches differs by card, and its jobs by 5 %."""
+    rng = random.Random(28)
+    errors: dict[int, list[float]] = {jobs: [] for jobs in range(5)}
+    pool: list[float] = []
+    for _ in range(300):
+        peak = 10 ** rng.uniform(11.5, 13.85)
+        speed = 0.05 * peak * rng.lognormvariate(0.0, 0.3)
+        took = [rng.lognormvariate(0.0, 0.05) / speed for _ in range(5)]
+        fraction = 1 / fmean(pool) if pool else 0.05
+        for jobs, truth in enumerate(took):
+            known = record(et_n=jobs, et_avg=fmean(took[:jobs])) if jobs else None
+            told = flops(ngpus=1.0, peak_flops=peak, estimate=peak, record=known, gpu_fraction=fraction)
+            errors[jobs].append(abs(1 / told / truth - 1.0))
+        pool += [peak * each for each in took]
+    assert median(errors[0]) < 0.3
+    assert all(sorted(errors[jobs])[285] < 0.2 for jobs in (2, 3, 4))  # 95 of 100
+
+
+def test_a_job_that_is_slower_than_a_gpu_s_guessed_speed_is_not_aborted_before_ten_cpus_could_do_it():
+    usage = ResourceUsage(gpu_type="NVIDIA", ngpus=1.0, flops=5e11, patient_flops=4e10)
+    assert (usage.operations_factor, usage.bound_factor) == (1.0, 12.5)
+    assert ResourceUsage(gpu_type="NVIDIA", ngpus=1.0, flops=1e10, patient_flops=4e10).bound_factor == 1.0
+    assert ResourceUsage(flops=1e10).bound_factor == 1.0
 
 
 def test_a_measured_speed_is_capped_at_250_times_the_estimate():

@@ -16,8 +16,11 @@ ROOT = Path(__file__).parents[2]
 #: Import names of what the extras bring.
 EXTRAS = {
     "postgres": ["psycopg", "psycopg_pool"],
+    "joblib": ["cloudpickle", "joblib"],
+    "snakemake": ["snakemake_interface_common", "snakemake_interface_executor_plugins"],
     "lab": ["duckdb", "matplotlib", "numba", "numpy", "pyarrow", "scipy"],
     "s3": ["obstore"],
+    "oidc": ["authlib", "httpx2", "joserfc"],
     "sweep": ["dask", "distributed"],
     "wasm": ["wasmtime"],
     "tui": ["textual"],
@@ -36,7 +39,7 @@ OPTIONAL_MODULES = {
         "engine.postgres_process_group",
         "maintenance.postgres",
     )
-} | {"cobblestone.server.core.bucket"}
+} | {"cobblestone.server.core.bucket", "cobblestone.joblib", "cobblestone.sdk.frameworks.joblib_backend"}
 
 #: Runs in a fresh interpreter, as if no extra were installed, and imports everything else.
 PROBE = """

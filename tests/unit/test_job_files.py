@@ -45,8 +45,12 @@ def test_a_job_with_one_input_is_called_after_it(tmp_path: Path):
         ("", "line 1"),
         ("a,,b\n", "line 1"),
         ("a,a\n", "'a' occurs twice"),
-        ("a,b\n1,2\n1\n", "line 3: 1 values"),
-        ("priority\nhigh\n", "line 2: priority 'high'"),
+        ("a,b\n1,2\n1\n", "line 3: The row has 1 values"),
+        ("priority\nhigh\n", "line 2, column 'priority': 'high'"),
+        ('a;b\n1;2\n3;"4\n5;6\n7;8\n', "line 3, column 'b': A quote"),
+        ('a,b\n1,"2\n3,"4"\n', "line 2, column 'b': A quote"),
+        ('a,b\n"1"2,3\n', "line 2, column 'a': A quote"),
+        ("PK\x03\x04", "line 1: This is a packed archive"),
     ],
 )
 def test_a_wrong_table_is_named_with_its_line(tmp_path: Path, text: str, mentions: str):
@@ -81,7 +85,7 @@ def test_other_files_are_refused(tmp_path: Path):
     with pytest.raises(JobError, match="cannot be read"):
         list(read_jobs(tmp_path / "gone.csv", input_names=()))
     (tmp_path / "latin.csv").write_bytes(b"name\n\xe9\n")
-    with pytest.raises(JobError, match="cannot be read"):
+    with pytest.raises(JobError, match="line 2, column 'name': The text is not UTF-8"):
         list(read_jobs(tmp_path / "latin.csv", input_names=()))
 
 

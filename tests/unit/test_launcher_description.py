@@ -20,7 +20,7 @@ from cobblestone.domain.errors import JobError
 from cobblestone.launcher import cobblestone_runtime as runtime
 from cobblestone.launcher.packing import wasm_description
 
-ABOUT = {"ncpus": 4, "checkpoint_period": 60.0, "gpu": 1}
+ABOUT = {"ncpus": 4, "checkpoint_period": 60.0, "gpu": 1, "gpu_type": "NVIDIA"}
 JOB = runtime.Job({"main": "in.json", "extra": "b.csv"}, {"main": "out.json"}, {"n": "3 4"}, [])
 
 
@@ -45,7 +45,7 @@ def test_the_file_imports_the_standard_library_only() -> None:
         (["a", "{inputs}"], ["a", "in.json", "b.csv"]),
         (["a", "--x={input:extra}:{output:main}"], ["a", "--x=b.csv:out.json"]),
         (["a", "{arg:n}", "{ncpus}", "{checkpoint_period}"], ["a", "3 4", "4", "60"]),
-        (["a", "--device={gpu}"], ["a", "--device=1"]),
+        (["a", "--device={gpu}", "{gpu_type}"], ["a", "--device=1", "NVIDIA"]),
         (["a", "{{input}}", "{{}}"], ["a", "{input}", "{}"]),
         (["python3", "x.py"], [sys.executable, "x.py"]),
     ],
@@ -198,9 +198,34 @@ def test_a_program_sees_the_gpu_that_the_client_gave_it(
     assert runtime.gpu_variables(gpu_info(tmp_path, kind, number, usage), command) == variables
 
 
-def test_a_native_launcher_does_not_know_the_number_of_the_gpu() -> None:
-    with pytest.raises(JobError, match="is not known"):
-        wasm_description(["x", "{gpu}"], module="m", module_sha256="0" * 64, native_sha256=())
+@pytest.mark.parametrize(
+    ("kind", "number", "usage", "podman", "docker"),
+    [
+        ("NVIDIA", 1, 0.5, ["--device=nvidia.com/gpu=1"], ["--gpus=device=1"]),
+        ("NVIDIA", 0, 2.0, ["--device=nvidia.com/gpu=all"], ["--gpus=all"]),
+        (
+            "ATI",
+            0,
+            1.0,
+            ["--device=/dev/dri", "--device=/dev/kfd"],
+            ["--device=/dev/dri", "--device=/dev/kfd"],
+        ),
+        ("intel_gpu", 0, 1.0, ["--device=/dev/dri"], ["--device=/dev/dri"]),
+    ],
+)
+def test_an_engine_is_told_to_give_the_container_its_gpu(
+    kind: str, number: int, usage: float, podman: list[str], docker: list[str], tmp_path: Path
+) -> None:
+    info = gpu_info(tmp_path, kind, number, usage)
+    assert runtime.gpu_options(info, True) == podman
+    assert runtime.gpu_options(info, False) == docker
+    assert runtime.gpu_options(info._replace(gpu=-1), True) == runtime.gpu_options(None, False) == []
+
+
+@pytest.mark.parametrize("word", ["{gpu}", "--kind={gpu_type}"])
+def test_a_native_launcher_does_not_know_the_number_of_the_gpu(word: str) -> None:
+    with pytest.raises(JobError, match="are not known"):
+        wasm_description(["x", word], module="m", module_sha256="0" * 64, native_sha256=())
 
 
 def run_library(code: str, folder: Path | None = None) -> str:

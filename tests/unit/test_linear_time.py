@@ -27,6 +27,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import FileResponse, MalformedRangeHeader, RangeNotSatisfiable
 from tests.helpers.effort import MANY
 
+from cobblestone.domain import job_table
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
 from cobblestone.domain.exports import ExportedTable
 from cobblestone.domain.job_form import find_placeholders, legal_name
@@ -177,6 +178,8 @@ READERS: dict[str, Reader] = {
     "wire.project.signatures:verify_upload_signature": text(
         lambda body: signatures.verify_upload_signature(b"s", "a", 1, body), upload.MAX_HEADER_BYTES
     ),
+    "domain.job_table:decode_table": Reader(job_table.decode_table, 8_000_000),
+    "domain.job_table:read_table": text(lambda body: list(job_table.read_table(body, ["a"])), 8_000_000, 'a,b\n "a\n ;'),
     # outputs of jobs, and what jobs say
     "policy.validation.comparison:compare": Reader(compared("x.txt", "numeric"), 200_000_000, names="1e 1.1 nan -3e+"),
     "policy.validation.comparison:usable": Reader(compared("x.csv", "numeric"), 200_000_000, names="1e 1, 1; 'a',"),
@@ -541,7 +544,7 @@ ROOMS = (
         "service/languages.py",
         "statistics/ingest.py",
     ),
-    *("domain/texts.py", "domain/job_form.py", "launcher/cobblestone_runtime.py"),
+    *("domain/texts.py", "domain/job_form.py", "domain/job_table.py", "launcher/cobblestone_runtime.py"),
 )
 """Where bytes and texts of strangers are read."""
 READING = re.compile(
@@ -586,6 +589,8 @@ NO_READERS = {
     "service.http.requests:answer": "our own answer",
     "service.pages.pictures:small_picture": "Pillow",
     "service.pages.site:Site.in_language": "a page's name",
+    "service.pages.site:Site.let_in": "a page's name",
+    "service.pages.texts:news_feed": "writes",
     "service.pages.site:Visit.go": "a page's name",
     "service.pages.site:Visit.go_on": "a page's name",
     "launcher.cobblestone_runtime:read_app": "the project's own description",
@@ -649,7 +654,7 @@ ELSEWHERE = {
     "server.web.presentation.standing": "writes",
     "statistics.web.site": "writes",
     "sdk.api.batch": "writes",
-    "sdk.api.jobs": "the scientist's own list of arguments",
+    "server.api.submission.files": "writes",
     "credit_lab.bench.report": "writes",
     "simulator.world.host_tables": "the researcher's own files",
     "simulator.paper.figures": "writes",

@@ -559,6 +559,14 @@ def test_hostile_input_takes_no_more_than_linear_time(inner: bytes):
 # -- other layouts ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("mark", ["<dont_throttle/>", "<needs_network/>\n<is_wrapper/>"])
+def test_marks_of_app_versions_are_the_usual_layout(mark: str):
+    version = f"<app_version>\n<app_name>a</app_name>\n<coproc>\n<type>ATI</type>\n</coproc>\n{mark}\n</app_version>\n"
+    request = parse_scheduler_request(minimal(f"<app_versions>\n{version}</app_versions>\n"))
+    assert request.leniences == ()
+    assert [(each.app_name, each.coproc_type) for each in request.app_versions] == [("a", "ATI")]
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -14,7 +14,7 @@ from functools import lru_cache
 from cobblestone.account_manager import model
 from cobblestone.account_manager.core.context import FEED, ManagerContext
 from cobblestone.account_manager.store import accounts, granted, hosts, ledger
-from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
+from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.statistics import RecentAverage
 from cobblestone.domain.values import form_of
@@ -25,6 +25,7 @@ from cobblestone.policy.credit.rac import decayed
 from cobblestone.store.engine.database import Transaction
 from cobblestone.wire.client import account_manager as wire
 from cobblestone.wire.client.records import EstimatedCredit
+from cobblestone.wire.project.account import WebRpcError, WebRpcFailure
 from cobblestone.wire.project.preferences import write_global_preferences
 
 MAIN_SHARE = 100.0
@@ -35,10 +36,6 @@ TELLS_SUMS_FROM = 80_000
 EARLY_CONTACTS = 3
 EARLY_SECONDS = 1800.0
 """A new computer's first contacts come early: one has no totals, the next sets the mark, and then people see a figure."""
-
-
-class ContactRefused(CobblestoneError):
-    """A computer is not accepted; the text is for its owner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +54,7 @@ def answer_contact(
     """Carry out one contact; return the answer for the client.
 
     Raises:
-        ContactRefused: the account has too many computers.
+        WebRpcFailure: the account has too many computers.
     """
     tx.lock("account", [contact.account.id])  # two computers of a person at two processes take turns
     host = _host(tx, ctx, contact)
@@ -143,7 +140,8 @@ def _host(tx: Transaction, ctx: ManagerContext, contact: Contact) -> model.Manag
     if hosts.count_hosts(tx, account_id) >= limits.max_hosts or (
         hosts.count_hosts(tx, account_id, since=contact.now - accounting.DAY) >= limits.max_new_hosts
     ):
-        raise ContactRefused("Your account has too many new computers. Try again tomorrow.")
+        text = "Your account has too many new computers. Try again tomorrow."
+        raise WebRpcFailure(WebRpcError.GENERIC, text)
     new = model.ManagedHost(
         id=0, account_id=account_id, host_key=secrets.token_hex(16), facts=facts, create_time=contact.now
     )

@@ -10,18 +10,18 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from cobblestone import __version__
-from cobblestone.account_manager.contact import Contact, ContactRefused, answer_contact
+from cobblestone.account_manager.contact import Contact, answer_contact
 from cobblestone.account_manager.core.context import ManagerContext
+from cobblestone.account_manager.core.members import Members
 from cobblestone.account_manager.model import ManagerAccount
 from cobblestone.account_manager.store import accounts
 from cobblestone.domain.errors import RemoteProtocolError, StoreError
 from cobblestone.ops.aside import read_aside
-from cobblestone.service.http.rate_limits import TooManyAttempts, client_address, limit_key, refuse_after
+from cobblestone.service.http.rate_limits import client_address, limit_key, refuse_after
 from cobblestone.service.http.requests import BodyTooLarge, answer, read_all
-from cobblestone.service.passwords import Passwords
 from cobblestone.store.engine.database import Locks, RowsOf, Transaction
 from cobblestone.wire.client import account_manager as wire
-from cobblestone.wire.project.account import WebRpcError
+from cobblestone.wire.project.account import WebRpcError, WebRpcFailure
 from cobblestone.wire.project.pages import WEAK_KEY, ProjectConfig, write_project_config
 
 log = structlog.get_logger(__name__)
@@ -31,20 +31,12 @@ ACCOUNTS = RowsOf("account")
 RPC_PATH = "rpc.php"
 
 
-class _Refused(Exception):
-    """The answer is an error."""
-
-    def __init__(self, number: int, text: str) -> None:
-        super().__init__(text)
-        self.number = number
-
-
 class ManagerRpc:
     """Answers clients, as a plain ASGI application, because it is the busy endpoint."""
 
-    def __init__(self, ctx: ManagerContext, passwords: Passwords) -> None:
+    def __init__(self, ctx: ManagerContext, members: Members) -> None:
         self._ctx = ctx
-        self._passwords = passwords
+        self._members = members
         self._rng = random.Random()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,14 +48,12 @@ class ManagerRpc:
             reply = await self._answer(request, limit_key(client_address(scope)))
         except ClientDisconnect:
             return
+        except WebRpcFailure as error:
+            reply = wire.ManagerReply(error_num=error.error, error_msg=str(error))
         except (RemoteProtocolError, BodyTooLarge) as error:
             reply = wire.ManagerReply(
                 error_num=WebRpcError.XML, error_msg=f"The request cannot be read: {error}"
             )
-        except _Refused as error:
-            reply = wire.ManagerReply(error_num=error.number, error_msg=str(error))
-        except ContactRefused as error:
-            reply = wire.ManagerReply(error_num=WebRpcError.GENERIC, error_msg=str(error))
         except StoreError as error:
             log.error("contact_failed", error=str(error))
             text = "The account manager cannot answer at the moment. Nothing is lost; the client tries again."
@@ -72,9 +62,11 @@ class ManagerRpc:
 
     async def _answer(self, request: wire.ReceivedRequest, address: str) -> wire.ManagerReply:
         ctx, now = self._ctx, self._ctx.clock()
-        known = None if request.authenticator else await self._by_password(request, address)
-        if known is None:
-            _check_wait(ctx.limits.failures_by_address.wait(address, now=now))
+        known: ManagerAccount | None = None
+        if request.authenticator:
+            refuse_after(ctx.limits.failures_by_address.wait(address, now=now))
+        else:
+            known = await self._members.look_up(request.name.lower(), request.password_hash, key=address)
 
         def write(tx: Transaction) -> wire.ManagerReply | None:
             account = known or accounts.account_by_key(tx, request.authenticator)
@@ -86,21 +78,8 @@ class ManagerRpc:
         reply = await ctx.store.awrite(write, locks=_locks(known, request.authenticator))
         if reply is None:
             ctx.limits.failures_by_address.take(address, now=now)
-            raise _Refused(WebRpcError.BAD_PASSWD, "This account key is unknown here. Log in again.")
+            raise WebRpcFailure(WebRpcError.BAD_PASSWD, "This account key is unknown here. Log in again.")
         return reply
-
-    async def _by_password(self, request: wire.ReceivedRequest, address: str) -> ManagerAccount:
-        """Return the account for a name and a password.  Raises _Refused."""
-        ctx, email, now = self._ctx, request.name.lower(), self._ctx.clock()
-        _check_wait(ctx.limits.try_password(address, email, now=now))
-        found = await ctx.store.aread(lambda db: accounts.account_by_email(db, email))
-        if (
-            not await self._passwords.verify(found[1] if found else None, request.password_hash)
-            or found is None
-        ):
-            raise _Refused(WebRpcError.BAD_PASSWD, "There is no account with this address and password.")
-        ctx.limits.password_was_right(address, email, now=now)
-        return found[0]
 
     async def project_config(self, request: Request) -> Response:
         """Tell a client at this address that it is an account manager."""
@@ -120,13 +99,6 @@ def _locks(known: ManagerAccount | None, key: str) -> Locks:
     """Return the keys to lock for a contact, as far as known in advance: a weak key starts with the account's number."""
     number = key.partition("_")[0]
     return {ACCOUNTS: (known.id if known else int(number) if WEAK_KEY.fullmatch(key) else 0,)}
-
-
-def _check_wait(seconds: float) -> None:
-    try:
-        refuse_after(seconds)
-    except TooManyAttempts as error:
-        raise _Refused(WebRpcError.GENERIC, str(error)) from None
 
 
 def _block(address: str) -> str:

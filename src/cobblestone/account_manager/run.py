@@ -39,7 +39,7 @@ from cobblestone.service.supervision import SWEEP_SECONDS, DaemonTask, in_turn, 
 def create_app(ctx: ManagerContext) -> Starlette:
     """Create the application, below the path of its address."""
     members, site = Members(ctx), ManagerSite(ctx)
-    rpc = ManagerRpc(ctx, members.passwords)
+    rpc = ManagerRpc(ctx, members)
     routes: list[BaseRoute] = [
         Route(f"/{RPC_PATH}", rpc, methods=["POST"]),
         Route("/get_project_config.php", rpc.project_config),

@@ -17,7 +17,9 @@ MAX_TASKS = 500
 class Rights(Body, frozen=True, kw_only=True):
     """What a token, or an account, may submit."""
 
-    apps: Annotated[list[AppName], msgspec.Meta(min_length=1, max_length=200)] | None = None  #: None: all
+    apps: Annotated[tuple[AppName, ...], msgspec.Meta(min_length=1, max_length=200)] | None = (
+        None  #: None: all
+    )
     max_jobs: Annotated[int, msgspec.Meta(ge=1, le=10**9)] | None = None
     #: unfinished jobs at a time; None: no limit
     share: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 1.0  #: of the computers, against other submitters
@@ -34,7 +36,7 @@ class NewToken(Rights, frozen=True, kw_only=True):
 class GivenRights(Reply, frozen=True):
     """What an account may submit."""
 
-    apps: list[str] | None  #: None: all
+    apps: tuple[str, ...] | None  #: None: all
     max_jobs: int | None
     share: float
     jobs_in_progress: int  #: unfinished ones of its own batches
@@ -51,7 +53,7 @@ class Token(Reply, frozen=True):
     revoked: float | None
     usable: bool
     share: float
-    apps: list[str] | None  #: that it may submit for; None: all
+    apps: tuple[str, ...] | None  #: that it may submit for; None: all
     max_jobs: int | None  #: unfinished ones at a time; None: no limit
 
 

@@ -204,13 +204,16 @@ class PlanClass:
 
 GPU_MAKERS = {"nvidia": "NVIDIA", "amd": "ATI", "intel": "intel_gpu"}
 """Makers in the names of built-in plan classes, and what clients call their GPUs."""
-_GPU_CLASS = re.compile(r"gpu-(\w{3,6})(?:-([1-9]\d{0,6})mb)?(?:-([1-9]\d?)pct)?")
+_GPU_CLASS = re.compile(r"(docker-)?gpu-(\w{3,6})(?:-([1-9]\d{0,6})mb)?(?:-([1-9]\d?)pct)?")
 
 
-def gpu_class_names(maker: str, *, memory_bytes: float = 0, share: float = 1.0) -> list[str]:
+def gpu_class_names(
+    maker: str, *, memory_bytes: float = 0, share: float = 1.0, in_container: bool = False
+) -> list[str]:
     """Return the names of built-in plan classes for a GPU, as ``gpu-nvidia-4000mb-50pct``; those of all makers for ``any``.
 
-    ``memory_bytes`` is what the GPU must have, ``share`` the part of it that a job uses, above 0 to 1.
+    ``memory_bytes`` is what the GPU must have, ``share`` the part of it that a job uses, above 0 to 1.  ``docker-`` stands in
+    front for apps in containers.
 
     Raises:
         ConfigError: there is no such maker, or a number is out of range.
@@ -223,17 +226,23 @@ def gpu_class_names(maker: str, *, memory_bytes: float = 0, share: float = 1.0) 
         raise ConfigError(f"The share of a GPU that a job uses must be 0.01 to 1, not {share:g}.")
     megabytes, percent = math.ceil(memory_bytes / 1e6), round(100 * share)
     rest = (f"-{megabytes}mb" if megabytes else "") + (f"-{percent}pct" if percent < 100 else "")
-    return [f"gpu-{each}{rest}" for each in (GPU_MAKERS if maker == "any" else [maker])]
+    kind = f"{CONTAINER_CLASS}-gpu" if in_container else "gpu"
+    return [f"{kind}-{each}{rest}" for each in (GPU_MAKERS if maker == "any" else [maker])]
 
 
 @lru_cache(maxsize=256)
 def gpu_class(name: str) -> PlanClass | None:
     """Return the built-in plan class of a name made by `gpu_class_names`; None if it is no such name."""
     found = _GPU_CLASS.fullmatch(name)
-    if found is None or found[1] not in GPU_MAKERS:
+    if found is None or found[2] not in GPU_MAKERS:
         return None
-    ngpus = int(found[3] or 100) / 100
-    return PlanClass(name=name, gpu_type=GPU_MAKERS[found[1]], min_gpu_ram_mb=int(found[2] or 0), ngpus=ngpus)
+    return PlanClass(
+        name=name,
+        gpu_type=GPU_MAKERS[found[2]],
+        min_gpu_ram_mb=int(found[3] or 0),
+        ngpus=int(found[4] or 100) / 100,
+        docker=bool(found[1]),
+    )
 
 
 LINUX = (

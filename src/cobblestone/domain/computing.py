@@ -10,6 +10,7 @@ from dataclasses import field
 from enum import IntEnum
 from typing import NamedTuple
 
+from cobblestone.domain.hosts import Coprocessor
 from cobblestone.domain.values import value
 
 
@@ -184,6 +185,7 @@ class ClientConfig:
     abort_jobs_on_exit: bool = False
     allow_multiple_clients: bool = False
     alt_platforms: tuple[str, ...] = ()
+    declared_devices: tuple[Coprocessor, ...] = ()  #: ``coproc``: of types that no driver reports as GPUs
     device_name: str = ""
     disallow_attach: bool = False
     dont_use_docker: bool = False  #: no jobs in containers

@@ -1,7 +1,8 @@
 """The form of an app's jobs: the command with its placeholders, or the files of a native program.
 
 The placeholders are those of the launcher: ``{input}``, ``{input:NAME}``, ``{inputs}``, ``{output}``,
-``{output:NAME}``, ``{arg:NAME}``, ``{ncpus}``, ``{checkpoint_period}``, ``{gpu}``; ``{{`` and ``}}`` stand for braces.
+``{output:NAME}``, ``{arg:NAME}``, ``{ncpus}``, ``{checkpoint_period}``, ``{gpu}``, ``{gpu_type}``; ``{{`` and ``}}`` stand
+for braces.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _SUFFIX = re.compile(r"[A-Za-z0-9_]{1,12}")
 _PACKED = ("gz", "bz2", "xz", "zst")
 _NAMED = ("input", "output", "arg")
-_NUMBERS = ("ncpus", "checkpoint_period", "gpu")
+_NUMBERS = ("ncpus", "checkpoint_period", "gpu", "gpu_type")
 _KNOWN = ("input", "input:NAME", "inputs", "output", "output:NAME", "arg:NAME", *_NUMBERS)
 
 

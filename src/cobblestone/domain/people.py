@@ -100,7 +100,7 @@ class ConsentKind(StrEnum):
 class SubmitRights:
     """What a token, or an account, may submit."""
 
-    apps: frozenset[str] | None = None  #: names; None: all
+    apps: tuple[str, ...] | None = None  #: names; None: all
     max_jobs: int | None = None  #: unfinished jobs at a time; None: no limit
     share: float = 1.0  #: of the computers, against other submitters: `cobblestone.policy.dispatch.catalogue`
 

@@ -117,3 +117,19 @@ def job_arguments(command_line: str) -> dict[str, str]:
     words = command_line.split()
     pairs = [word.partition("=") for option, word in pairwise(words) if option == "--arg"]
     return {name: urllib.parse.unquote(value) for name, _, value in pairs}
+
+
+def filled_command(command: Sequence[str], command_line: str) -> list[str]:
+    """Return the words that a command becomes for a job, as far as the server knows; for people.  Raises JobError."""
+    try:
+        job = cobblestone_runtime.parse_job(command_line.split(), True)
+        about = {"gpu": 0, "ncpus": 1, "checkpoint_period": cobblestone_runtime.DEFAULT_CHECKPOINT_PERIOD}
+        words = [
+            list(job.inputs.values())
+            if word == "{inputs}"
+            else [cobblestone_runtime.expand_word(word, job, about)]
+            for word in command
+        ]
+    except cobblestone_runtime.LauncherError as problem:
+        raise JobError(f"The app's command cannot be used: {problem}.") from None
+    return [word for part in words for word in part]

@@ -30,9 +30,10 @@ The app description is a JSON object; unknown keys are refused:
     List of words, required.  ``python3`` as first word is the interpreter that runs this launcher; a first
     word that is the name of a file in the slot is that program.  In each word: ``{input}`` (the first input),
     ``{input:NAME}``, ``{output}``, ``{output:NAME}``, ``{arg:NAME}``, ``{ncpus}``, ``{checkpoint_period}``
-    (seconds), ``{gpu}`` (number of the job's GPU among those of its vendor, 0 without one), ``{{`` and ``}}`` for
-    braces.  ``{inputs}`` as a whole word becomes one word for each input.  A command without ``{gpu}`` sees only the
-    job's own GPU (``CUDA_VISIBLE_DEVICES``, ``HIP_VISIBLE_DEVICES`` or ``ZE_AFFINITY_MASK``), as number 0.
+    (seconds), ``{gpu}`` (number of the job's GPU among those of its vendor, 0 without one), ``{gpu_type}``
+    (``NVIDIA``, ``ATI``, ``intel_gpu``; empty without one), ``{{`` and ``}}`` for braces.  ``{inputs}`` as a
+    whole word becomes one word for each input.  A command without ``{gpu}`` sees only the job's own GPU
+    (``CUDA_VISIBLE_DEVICES``, ``HIP_VISIBLE_DEVICES`` or ``ZE_AFFINITY_MASK``), as number 0.
 ``files``
     Object: open name of each of the app's own files -> its SHA-256 in hexadecimal, or null.
 ``stdout``
@@ -44,7 +45,7 @@ The app description is a JSON object; unknown keys are refused:
 ``enforce_memory``, ``enforce_disk``
     True: end the job when its processes' resident size, or the files in the slot, exceed the job's bound.
 ``quit_grace_seconds``
-    Time for a last checkpoint after SIGTERM, default 8, at most 30.
+    Time for a last checkpoint after SIGTERM, default 8, at most 30; on a GPU at most 3, since others need its memory.
 ``container``
     Object with ``image`` and ``sha256``: the command runs in a container of that image, which Podman or Docker loads from the
     archive ``cobblestone_container`` if that has this SHA-256.  It sees the slot as ``/work`` and has no network.
@@ -145,6 +146,8 @@ DISK_SECONDS = 10.0
 LOCK_WAIT_SECONDS = 35.0
 LOCK_RETRY_SECONDS = 60
 TRICKLE_WAIT_SECONDS = 10.0
+MAX_QUIT_SECONDS = 30.0
+QUIT_SECONDS_ON_GPU = 3.0
 MAX_RESTARTS = 3
 
 EXIT_ABORTED = 194
@@ -288,7 +291,8 @@ class _AppSide:
 
         Keys: ``result_name``, ``workunit_name``, ``app_name``, ``ncpus``, ``checkpoint_period`` (s),
         ``deadline`` (Unix s, 0 if none), ``memory_bound`` and ``disk_bound`` (bytes, 0 if none),
-        ``gpu`` (number of the job's GPU, -1 without one), ``arguments`` (of ``--arg``).
+        ``gpu`` (number of the job's GPU, -1 without one), ``gpu_type`` (``NVIDIA`` ...),
+        ``arguments`` (of ``--arg``).
         """
         known = _describe_job(None, {})
         if self.folder and not POSIX:
@@ -459,6 +463,7 @@ def _describe_job(info: Optional[InitData], arguments: Mapping[str, str]) -> Dic
         "checkpoint_period": info.checkpoint_period if info else DEFAULT_CHECKPOINT_PERIOD,
         "deadline": info.deadline if info else 0.0,
         "gpu": info.gpu if info else -1,
+        "gpu_type": info.gpu_type if info else "",
         "memory_bound": info.memory_bound if info else 0.0,
         "disk_bound": info.disk_bound if info else 0.0,
         "arguments": dict(arguments),
@@ -523,7 +528,7 @@ def read_app(text: str) -> App:
         environment=take("environment", dict, {}),
         enforce_memory=take("enforce_memory", bool, False),
         enforce_disk=take("enforce_disk", bool, False),
-        quit_grace_seconds=min(max(float(take("quit_grace_seconds", int, 8)), 0.0), 30.0),
+        quit_grace_seconds=max(float(take("quit_grace_seconds", int, 8)), 0.0),
         container=take("container", dict, {}),
     )
     if given:
@@ -564,6 +569,8 @@ def expand_word(word: str, job: Job, description: Mapping[str, Any]) -> str:  # 
             raise LauncherError("the command uses %s, but the job has no such %s" % (whole, kind))
         if kind == "gpu" and name is None:
             return str(max(0, description["gpu"]))
+        if kind == "gpu_type" and name is None:
+            return description["gpu_type"]
         if kind in ("ncpus", "checkpoint_period") and name is None:
             return "%.15g" % description[kind]
         raise LauncherError("the command has %r, which is no placeholder; write {{ and }} for braces" % word)
@@ -799,10 +806,26 @@ _NEVER = b"0001-01-01"
 STATE_OF_CLIENTS = ("client_state.xml", "cobblestone_client.sqlite")
 
 
+def gpu_options(info: Optional[InitData], is_podman: bool) -> List[str]:
+    """Return the options by which an engine gives a container the job's GPU.
+
+    NVIDIA's are named to Podman as CDI devices and to Docker by ``--gpus``, both of the NVIDIA Container Toolkit; a job of
+    more than one GPU gets all.  The others' are devices of the system, all of which the container sees.
+    """
+    if info is None or info.gpu < 0:
+        return []
+    if info.gpu_type == "NVIDIA":
+        number = "all" if info.gpu_usage > 1 else str(info.gpu)
+        if is_podman:
+            return ["--device=nvidia.com/gpu=" + number]
+        return ["--gpus=" + (number if number == "all" else "device=" + number)]
+    return ["--device=/dev/dri"] + (["--device=/dev/kfd"] if info.gpu_type == "ATI" else [])
+
+
 class Box:
     """A container of one slot: no network, no rights, nothing but the slot to write to."""
 
-    def __init__(self, container: Mapping[str, str], folder: str) -> None:
+    def __init__(self, container: Mapping[str, str], folder: str, info: Optional[InitData]) -> None:
         found = [path for path in (shutil.which(each) for each in ENGINES) if path]
         if not found:
             raise LauncherError(
@@ -816,6 +839,7 @@ class Box:
             "cobblestone-" + hashlib.sha256(os.getcwd().encode("utf-8", "surrogateescape")).hexdigest()[:24]
         )
         self.is_podman = os.path.basename(self.engine) == "podman"
+        self.gpus = gpu_options(info, self.is_podman)
 
     def _ask(self, *words: str, seconds: float = ENGINE_SECONDS) -> "subprocess.CompletedProcess[bytes]":
         try:
@@ -834,7 +858,8 @@ class Box:
         done = self._ask(*words, seconds=seconds)
         if done.returncode:
             text = done.stderr.decode("utf-8", "replace").strip()[-1000:]
-            raise LauncherError("%s %s failed: %s" % (self.engine, words[0], text))
+            wanted = ", which was to give the container a GPU," if set(self.gpus) & set(words) else ""
+            raise LauncherError("%s %s%s failed: %s" % (self.engine, words[0], wanted, text))
         return done.stdout.decode("utf-8", "replace")
 
     def load(self) -> None:
@@ -886,9 +911,8 @@ class Box:
         folders = {os.getcwd(): WORK_FOLDER, self.folder: self.inside}
         options += ["--volume=%s:%s" % pair for pair in folders.items()]
         options += ["--env=%s=%s" % pair for pair in sorted(environment.items())]
-        self._demand(
-            "create", *options, *limits, "--workdir", WORK_FOLDER, "--entrypoint=", self.image, *words
-        )
+        options += [*limits, *self.gpus, "--workdir", WORK_FOLDER, "--entrypoint=", self.image]
+        self._demand("create", *options, *words)
 
     @property
     def inside(self) -> str:
@@ -937,7 +961,7 @@ class Launcher:
         self.client = Client(info.client_pid) if info else None
         self.segment = Segment.open("boinc_mmap_file") if info else None
         self.tree = ProcessTree(folder)
-        self.box = Box(app.container, folder) if app.container else None
+        self.box = Box(app.container, folder, info) if app.container else None
         self.limits: List[str] = []
         state = _read_object(self._path(STATE_FILE))
         # After a shutdown of the client its figure may be older than the last checkpoint; then ours is right.
@@ -1002,6 +1026,8 @@ class Launcher:
         self._describe()
         self._save_state()
         description = _describe_job(self.info, self.job.arguments)
+        if self.box is not None and description["gpu_type"] == "NVIDIA":
+            description["gpu"] = 0  # the container has no other one
         words = expand_command(self.app.command, self.job, description, self.box is not None)
         for path in self.job.outputs.values():
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
@@ -1021,6 +1047,8 @@ class Launcher:
     def _start_box(self) -> None:
         assert self.box is not None  # noqa: S101  # for the type checker
         inside = {"HOME": "/tmp"}  # noqa: S108  # in the container
+        if self.info and self.info.gpu_type != "NVIDIA":
+            inside.update(gpu_variables(self.info, self.app.command))
         inside.update(self.app.environment)
         inside.update(self._settings(self.box.inside, {}, _describe_job(self.info, {})["ncpus"]))
         if SLOT_VARIABLE in os.environ:  # by it the client finds what is left of a job
@@ -1262,7 +1290,9 @@ class Launcher:
         if self.suspended or self.box is None:
             self._resume()  # a stopped process does not see SIGTERM before this
         patience = len(self.signals)
-        deadline = time.monotonic() + self.app.quit_grace_seconds
+        on_gpu = self.info is not None and self.info.gpu >= 0
+        grace = min(self.app.quit_grace_seconds, QUIT_SECONDS_ON_GPU if on_gpu else MAX_QUIT_SECONDS)
+        deadline = time.monotonic() + grace
         while self.command.poll() is None and time.monotonic() < deadline:
             self._measure()
             impatient = len(self.signals) > patience

@@ -131,8 +131,10 @@ def _description(
     try:
         for word in [*words, stdout]:
             cobblestone_runtime.check_placeholders(word)
-            if "{gpu}" in word:
-                raise cobblestone_runtime.LauncherError("{gpu} is not known to the launcher of such apps")
+            if "{gpu" in word:
+                raise cobblestone_runtime.LauncherError(
+                    "{gpu} and {gpu_type} are not known to the launcher of such apps"
+                )
     except cobblestone_runtime.LauncherError as problem:
         raise JobError(f"The app's command cannot be used: {problem}.") from None
     lines += [f"word {_quoted(word)}" for word in words]

@@ -234,6 +234,37 @@ class MailSection(Section):
     """Time limit for the mail server, in seconds."""
 
 
+class OidcSection(Section):
+    """Log-in with the account of an institute, by OpenID Connect; needs the extra oidc."""
+
+    issuer: str = Field(
+        "", max_length=500, pattern=r"^(https://\S+|http://(localhost|127\.0\.0\.1)[:/]\S+)?$"
+    )
+    """Address of its provider, such as https://login.example.org/realms/lab; empty: no such log-in."""
+    name: str = Field("your institute", max_length=100)
+    """Name of the institute, for the button."""
+    client_id: str = Field("", max_length=200)
+    """What the provider calls this project; it must know the address …/login_oidc.php."""
+    client_secret: str = Field("", max_length=500)
+    """The secret that it gave; better given as COBBLESTONE_OIDC__CLIENT_SECRET."""
+    scope: str = Field("openid email profile", max_length=200, pattern=r"(^| )openid( |$)")
+    """What is asked for; some providers tell groups only when asked."""
+    trust_email: bool = False
+    """Whether e-mail addresses are confirmed though the provider does not say so."""
+    new_accounts: Literal["all", "groups", "none"] = "all"
+    """Who gets an account at the first log-in, also where accounts.creation is closed: all, members of groups, or none."""
+    groups: tuple[str, ...] = ()
+    """Groups whose members may submit jobs."""
+    groups_claim: str = Field("groups", max_length=100)
+    """Where the provider names the groups of a person."""
+    apps: tuple[str, ...] = ()
+    """Apps whose jobs they may submit; empty: all."""
+    max_jobs: Count = Field(1000, ge=1)
+    """Most unfinished jobs of each at a time."""
+    share: float = Field(1, gt=0, le=1e6)
+    """Share of each of the computers, against other submitters."""
+
+
 class SchedulerSection(Section):
     """How work is sent to hosts."""
 
@@ -456,6 +487,7 @@ class Settings(FileSettings):
     limits: LimitsSection = LimitsSection()
     browsers: BrowsersSection = BrowsersSection()  # pyright: ignore[reportCallIssue]  # as above
     mail: MailSection = MailSection()  # pyright: ignore[reportCallIssue]  # as above
+    oidc: OidcSection = OidcSection()  # pyright: ignore[reportCallIssue]  # as above
     scheduler: SchedulerSection = SchedulerSection()  # pyright: ignore[reportCallIssue]  # as above
     files: FilesSection = FilesSection()
     storage: StorageSection = StorageSection()  # pyright: ignore[reportCallIssue]  # as above

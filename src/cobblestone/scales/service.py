@@ -45,19 +45,6 @@ _PAGE = """<!doctype html>
 """
 
 
-class SourceState(msgspec.Struct):
-    """The status of one listed project."""
-
-    url: str
-    name: str
-    problem: str  #: of the last attempt; empty: it went well
-    tried: str | None
-    read: str | None  #: when its last good export was read
-    in_use: bool
-    versions: int
-    versions_refused: int
-
-
 def _moment(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -98,18 +85,18 @@ class ScalesService:
         body = msgspec.json.encode({"sources": [self._state(source) for source in self._collector.sources]})
         return Response(body, media_type="application/json", headers=_HEADERS)
 
-    def _state(self, source: ListedProject) -> SourceState:
+    def _state(self, source: ListedProject) -> dict[str, object]:
         last = source.last
-        return SourceState(
-            url=source.url,
-            name="" if last is None else last.scales.name,
-            problem=source.problem,
-            tried=_moment(source.tried) if source.tried else None,
-            read=None if last is None else _moment(last.time),
-            in_use=self._collector.in_use(source),
-            versions=0 if last is None else len(last.scales.versions),
-            versions_refused=source.n_refused,
-        )
+        return {
+            "url": source.url,
+            "name": "" if last is None else last.scales.name,
+            "problem": source.problem,  # of the last attempt; empty: it went well
+            "tried": _moment(source.tried) if source.tried else None,
+            "read": None if last is None else _moment(last.time),  # its last good export
+            "in_use": self._collector.in_use(source),
+            "versions": 0 if last is None else len(last.scales.versions),
+            "versions_refused": source.n_refused,
+        }
 
     async def page(self, request: Request) -> Response:
         """Return the published scales for people."""

@@ -65,8 +65,18 @@ class JobExecutor(Executor):
     Use as a context manager: leaving it waits for all jobs, and says what is open when that takes long.
     """
 
-    def __init__(self, connection: Connection, app: str, *, name: str = "", priority: int = 0) -> None:
-        """Open a batch.
+    def __init__(
+        self,
+        connection: Connection,
+        app: str,
+        *,
+        name: str = "",
+        priority: int = 0,
+        batch: Batch | None = None,
+    ) -> None:
+        """Open a batch, or go on with one that a process which ended has left open.
+
+        :attr:`earlier` has the futures of such a batch's jobs by their names, except of those that failed.
 
         Raises:
             NotRunning: the project's server is not running, so no job would ever finish.
@@ -74,8 +84,12 @@ class JobExecutor(Executor):
         if connection.in_process:
             raise NotRunning("An executor needs a running project. Start it with: cobblestone run")
         self._connection = connection
-        body = schema.NewBatch(app=app, name=name or f"{app} (executor)", priority=priority, open=True)
-        self.batch = Batch(connection, connection.call(endpoints.CREATE_BATCH, body=body))
+        earlier = () if batch is None else batch.jobs()
+        if batch is None:
+            body = schema.NewBatch(app=app, name=name or f"{app} (executor)", priority=priority, open=True)
+            batch = Batch(connection, connection.call(endpoints.CREATE_BATCH, body=body))
+        self.batch = batch
+        self.earlier: dict[str, JobFuture] = {}
         self._files = FileSender(connection)
         self._queue: queue.SimpleQueue[JobFuture | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -83,6 +97,13 @@ class JobExecutor(Executor):
         self._closed = False
         self._sent = 0
         self._failure: CobblestoneError | None = None
+        for job in earlier:
+            self._sent += 1
+            if job.status not in ("failed", "cancelled"):
+                future = self.earlier[job.name] = self._futures[job.workunit] = JobFuture(
+                    self, Job(name=job.name)
+                )
+                future.workunit = job.workunit
         self._sender = threading.Thread(target=self._send_all, name="cobblestone-submit", daemon=True)
         self._receiver = threading.Thread(target=self._receive_all, name="cobblestone-results", daemon=True)
         self._sender.start()

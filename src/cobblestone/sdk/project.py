@@ -149,9 +149,11 @@ class Project(AppMethods):
         """Return batches, newest first."""
         return self.connection.call(endpoints.LIST_BATCHES, limit=limit).batches
 
-    def executor(self, app: str, *, name: str = "", priority: int = 0) -> JobExecutor:
-        """Return an executor whose workers are the volunteers' computers."""
-        return JobExecutor(self.connection, app, name=name, priority=priority)
+    def executor(
+        self, app: str, *, name: str = "", priority: int = 0, batch: Batch | None = None
+    ) -> JobExecutor:
+        """Return an executor whose workers are the volunteers' computers; with ``batch`` it goes on with an open one."""
+        return JobExecutor(self.connection, app, name=name, priority=priority, batch=batch)
 
     def map(
         self, app: str, inputs: Iterable[object], *, args: Mapping[str, object] | None = None

@@ -420,7 +420,7 @@ def ingest(
         badges = [
             replace(each, image_url=wire.picture_address(url, each.image_url)) for each in totals.badges
         ]
-        taken = take_rows(
+        counts = take_rows(
             folder,
             rows,
             folder.rows(previous) if previous else None,
@@ -437,13 +437,7 @@ def ingest(
     return Ingested(
         generation=generation,
         exported=min(exported, now),
-        counts=RowCounts(
-            users=taken.n_users,
-            hosts=taken.n_hosts,
-            teams=taken.n_teams,
-            refused=n_refused,
-            doubled=taken.n_doubled,
-        ),
+        counts=msgspec.structs.replace(counts, refused=n_refused),
         seconds=time.process_time() - began,
     )
 

@@ -11,6 +11,8 @@ from tests.helpers.project_world import World
 
 from cobblestone.domain.people import Scope
 from cobblestone.domain.values import UserId
+from cobblestone.server.api import ENDPOINTS
+from cobblestone.server.api.endpoints.routing import AnsweredEndpoint
 from cobblestone.server.operation import interventions
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.people import account_changes, credentials
@@ -115,19 +117,17 @@ def test_failed_jobs_are_submitted_again_within_the_limit(world: World, ada: Sub
     assert ada.get("/batches/3")["state"] == "cancelled"
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", ""), ("GET", "/jobs"), ("GET", "/jobs/1"), ("GET", "/results"), ("GET", "/stuck"),
-        ("GET", "/outputs.zip"), ("GET", "/jobs/1/outputs/output"), ("POST", "/jobs"), ("POST", "/jobs/cancel"),
-        ("POST", "/close"), ("POST", "/cancel"), ("POST", "/retry"), ("POST", "/retire"),
-    ],
-)  # fmt: skip
-def test_batches_of_others_do_not_exist(api: ApiClient, ada: Submitter, method: str, path: str):
+OF_BATCHES = [each for each in ENDPOINTS if "{batch_id" in each.path]
+
+
+@pytest.mark.parametrize("endpoint", OF_BATCHES, ids=lambda each: f"{each.method} {each.path}")
+def test_batches_of_others_do_not_exist(api: ApiClient, ada: Submitter, endpoint: AnsweredEndpoint):
     api.post("/batches", {"app": "period", "jobs": [api.job(b"secret")]})
-    body = {"first": 1, "jobs": []} if path == "/jobs" and method == "POST" else None
+    rest = (
+        endpoint.path.partition("{batch_id:int}")[2].replace("{job_id:int}", "1").replace("{name}", "output")
+    )
     for number in (1, 99, 10**25):
-        problem = ada.problem(404, method, f"/batches/{number}{path}", body)
+        problem = ada.problem(404, endpoint.method, f"/batches/{number}{rest}")
         assert "no batch" in problem["message"]
     assert ada.get("/batches")["batches"] == []
     assert api.get("/batches/1")["state"] == "running"

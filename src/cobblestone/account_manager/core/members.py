@@ -85,16 +85,23 @@ class Members(AccountLinks[ManagerAccount]):
             raise WebRpcFailure(WebRpcError.NOT_UNIQUE) from None
 
     async def log_in(self, email: str, password: str, address: str) -> ManagerAccount:
-        """Return the account for an address and a password.
+        """Return the account for an address and a password.  Raises WebRpcFailure: see `look_up`."""
+        return await self.look_up(email, passwd_hash(password, email), key=limit_key(address))
+
+    async def look_up(self, email: str, hashed: str, *, key: str) -> ManagerAccount:
+        """Return the account for an address and the family's hash of its password.
+
+        ``key``: stands for the network address in limits.
 
         Raises:
             WebRpcFailure: there is none, or there were too many wrong attempts.
         """
-        limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
+        limits, now = self._ctx.limits, self._ctx.clock()
         refuse_after(limits.try_password(key, email, now=now))
         found = await self._ctx.store.aread(lambda db: accounts.account_by_email(db, email))
-        right = await self.passwords.verify(found[1] if found else None, passwd_hash(password, email))
+        right = await self.passwords.verify(found[1] if found else None, hashed)
         if found is None or not right:
-            raise WebRpcFailure(WebRpcError.BAD_PASSWD)
+            text = "There is no account with this address and password."
+            raise WebRpcFailure(WebRpcError.BAD_PASSWD, text)
         limits.password_was_right(key, email, now=now)
         return found[0]

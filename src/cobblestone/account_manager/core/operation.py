@@ -136,14 +136,9 @@ def change_project(
         raise ConfigError(
             "The share of a project's jobs with a keyword must be a number above 0 and at most 1."
         )
-    project = replace(
-        project,
-        share=project.share if share is None else share,
-        stopped=project.stopped if stopped is None else stopped,
-        keywords=project.keywords if keywords is None else keywords,
-        shared_key=project.shared_key if shared_key is None else shared_key,
-        next_check=now,
-    )
+    given = {"share": share, "stopped": stopped, "keywords": keywords, "shared_key": shared_key}
+    said = {name: each for name, each in given.items() if each is not None}
+    project = replace(project, **said, next_check=now)
     projects.put_project(tx, project)
     if not project.shared_key and not project.stopped:
         accounts.want_accounts_at(tx, project.id, now=now)

@@ -160,20 +160,25 @@ class WantedAccount:
     since: float  #: what it is wanted by, so that a wish of meanwhile is not lost
 
 
+_WANTED = RowMapper(
+    WantedAccount,
+    {
+        "account": ACCOUNT.embedded("a"),
+        **{name: f"p.{name}" for name in ("project_id", "failures", "weak_key")},
+        "since": "p.next_try",
+    },
+)
+
+
 def wanted_accounts(db: Database, *, now: float, limit: int, confirmed: bool = False) -> list[WantedAccount]:
     """Return accounts to be created now; ``confirmed``: only for people with a confirmed address."""
     only = " AND (a.email_verified_time IS NOT NULL OR p.weak_key <> '')" if confirmed else ""
-    rows = db.query(
-        f"SELECT {ACCOUNT.of('a')}, p.project_id, p.failures, p.weak_key, p.next_try FROM project_account p"
+    return db.load(
+        _WANTED,
+        "project_account p"
         f" JOIN account a ON a.id = p.account_id WHERE p.next_try <= ?{only} ORDER BY p.next_try LIMIT ?",
         (now, limit),
     )
-    return [
-        WantedAccount(
-            account=ACCOUNT.load(row), project_id=row[-4], failures=row[-3], weak_key=row[-2], since=row[-1]
-        )
-        for row in rows
-    ]
 
 
 def want_told(tx: Transaction, account_id: int, *, now: float) -> None:

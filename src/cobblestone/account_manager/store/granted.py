@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from cobblestone.domain.errors import NotFound
 from cobblestone.policy.account_manager import accounting_policies as policies
 from cobblestone.store.engine.database import Database, Transaction
@@ -87,7 +89,7 @@ def to_enrol(db: Database, project_id: int, *, limit: int) -> list[tuple[int, st
         " ORDER BY p.account_id LIMIT ?",
         (project_id, limit),
     )
-    return [(int(row[0]), str(row[1])) for row in rows]
+    return [(account_id, key) for account_id, key in rows]
 
 
 def enrol(
@@ -113,16 +115,14 @@ def enrol(
 
 def _name(tx: Transaction, account_id: int, project_id: int, name: str, key: str, *, now: float) -> None:
     """Store the name of an account; what was confirmed under an earlier name stays."""
-    known = tx.one(
-        f"SELECT {_GRANTED.columns} FROM granted_account WHERE account_id = ? AND project_id = ?",
-        (account_id, project_id),
+    before = tx.first(
+        _GRANTED, "granted_account WHERE account_id = ? AND project_id = ?", (account_id, project_id)
     )
-    if known is None:
+    if before is None:
         total = "SELECT total FROM project_account WHERE account_id = ? AND project_id = ?"
         estimate = float(tx.value(total, (account_id, project_id)))
         record = policies.Confirmation(estimate=estimate, time=now)
     else:
-        before = _GRANTED.load(known)
         record = before.record if before.told_name == name else replace(before.record, mark=None)
     new = GrantedAccount(
         account_id=account_id, project_id=project_id, told_name=name, weak_key=key, record=record
@@ -140,7 +140,7 @@ def told_names(db: Database, project_id: int) -> dict[str, int]:
         f"SELECT told_name, account_id FROM granted_account g WHERE project_id = ? AND {_NAMED} ORDER BY account_id",
         (project_id,),
     )
-    return {str(row[0]): int(row[1]) for row in rows}
+    return dict(rows)
 
 
 # -- answers ----------------------------------------------------------------------------------------------
@@ -157,7 +157,6 @@ def book(
     """Book a project's answers, by account; figures follow."""
     tx.lock("account", answers)  # what contacts of these people change meanwhile goes into the figures
     vouched = _vouched(tx)
-    writer = _GRANTED.writer(without=("account_id", "project_id", "told_name", "weak_key"))
     for account_id, answer in answers.items():
         before = _claimed(tx, account_id, now)
         known, figure = before.get(project_id), _figure(tx, account_id, now)
@@ -169,10 +168,9 @@ def book(
             figure, _target(before, vouched, figure), _target(after, vouched, figure), now
         )
         for id_, record in after.items():
-            changed = GrantedAccount(account_id=account_id, project_id=id_, told_name="", record=record)
             tx.execute(
                 "UPDATE granted_account SET record = ? WHERE account_id = ? AND project_id = ?",
-                (*writer.values(changed), account_id, id_),
+                (msgspec.json.encode(record).decode(), account_id, id_),
             )
         tx.execute(
             "UPDATE figure SET shown = ?, time = ? WHERE account_id = ?",
@@ -294,13 +292,8 @@ def change(
     if token is not None and token != known.token:
         # Another token is told of the same accounts under other names.
         tx.execute("UPDATE granted_account SET weak_key = '' WHERE project_id = ?", (project_id,))
-    changed = replace(
-        known,
-        token=known.token if token is None else token,
-        vouched=known.vouched if vouched is None else vouched,
-        next_ask=now,
-        failures=0,
-        problem="",
-    )
+    given = {"token": token, "vouched": vouched}
+    said = {name: each for name, each in given.items() if each is not None}
+    changed = replace(known, **said, next_ask=now, failures=0, problem="")
     put_project_accounting(tx, changed)
     return changed

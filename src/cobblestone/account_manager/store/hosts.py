@@ -100,8 +100,8 @@ def model_speeds(db: Database, model: str, *, gpu: bool, limit: int = 51) -> dic
 
 def host_projects(db: Database, host_id: int) -> dict[int, HostProject]:
     """Return a computer's reports about projects."""
-    rows = db.query(f"SELECT {HOST_PROJECT.columns} FROM host_project WHERE host_id = ?", (host_id,))
-    return {each.project_id: each for each in map(HOST_PROJECT.load, rows)}
+    found = db.load(HOST_PROJECT, "host_project WHERE host_id = ?", (host_id,))
+    return {each.project_id: each for each in found}
 
 
 def put_host_projects(tx: Transaction, host_id: int, reports: Iterable[HostProject]) -> None:

@@ -159,8 +159,7 @@ def largest_entries(db: Database, *, since_day: int, limit: int) -> list[Account
 
 def delete_entries(tx: Transaction, ids: Iterable[int]) -> list[AccountEntry]:
     """Delete entries and recompute the sums of their days; return what they were."""
-    rows = tx.query_in(f"SELECT {_ENTRY.columns} FROM ledger WHERE id IN (??)", list(ids))
-    found = [_ENTRY.load(row) for row in rows]
+    found = tx.load_in(_ENTRY, "ledger WHERE id IN (??)", list(ids))
     for entry in found:
         tx.execute("DELETE FROM ledger WHERE id = ?", (entry.id,))
         tx.execute(

@@ -8,6 +8,7 @@ on a machine without network (safe): then files travel there in a folder, and si
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,7 @@ import typer
 
 from cobblestone.cli.options import Commands, Common, OutputOptions, ProjectOption, open_project
 from cobblestone.cli.output import size, when
-from cobblestone.cli.project.people import AppsOption, MaxJobsOption, ShareOption
+from cobblestone.cli.project.people import RightsOptions
 
 key_commands = Commands(
     help="Code signing: clients run only files that are signed with the project's key. The private key can stay on"
@@ -236,6 +237,7 @@ def state_of(*, usable: bool, revoked: float | None) -> str:
 @token_commands.command("create")
 def create_token(
     name: NameArgument,
+    rights: RightsOptions,
     scope: Annotated[
         TokenScope,
         typer.Option(
@@ -245,18 +247,13 @@ def create_token(
         ),
     ] = TokenScope.submit,
     days: DaysOption = None,
-    share: ShareOption = 1.0,
-    app: AppsOption = None,
-    max_jobs: MaxJobsOption = None,
     forever: ForeverOption = False,
     common: Common = Common(),
 ) -> None:
     """Create a token. Its text is shown only once."""
     lasting = chosen_days(days, forever=forever)
     made = common.ask(
-        lambda connected: connected.admin.create_token(
-            name, scope.included(), days=lasting, share=share, apps=app, max_jobs=max_jobs
-        )
+        lambda connected: connected.admin.create_token(name, scope.included(), days=lasting, **asdict(rights))
     )
     common.out.show(
         made,

@@ -132,32 +132,34 @@ def _rights_line(found: GivenRights | None) -> str:
     return f"jobs of {of}; {found.jobs_in_progress}{most} unfinished; share {found.share:g}"
 
 
-AppsOption = Annotated[
-    list[str] | None, typer.Option("--app", metavar="APP", help="Only jobs of this app. Repeatable.")
-]
-MaxJobsOption = Annotated[int | None, typer.Option(min=1, help="Most unfinished jobs at a time.")]
-ShareOption = Annotated[
-    float, typer.Option(min=1e-3, help="Share of the computers when jobs of several submitters are waiting.")
-]
+@dataclass(frozen=True, kw_only=True)
+class RightsOptions:
+    """What a token, or an account, may submit."""
+
+    apps: Annotated[list[str] | None, typer.Option("--app", metavar="APP")] = None
+    """Only jobs of this app. Repeatable."""
+    max_jobs: Annotated[int | None, typer.Option(min=1)] = None
+    """Most unfinished jobs at a time."""
+    share: Annotated[float, typer.Option(min=1e-3)] = 1.0
+    """Share of the computers when jobs of several submitters are waiting."""
 
 
 @user_commands.command("submit")
 def submit(
     user_id: UserArgument,
-    app: AppsOption = None,
+    wanted: RightsOptions,
     all_apps: Annotated[bool, typer.Option("--all-apps", help="Jobs of every app.")] = False,
-    max_jobs: MaxJobsOption = None,
-    share: ShareOption = 1.0,
     common: Common = Common(),
 ) -> None:
     """Let an account submit jobs, or change what it may submit."""
     from cobblestone.api_schema.people import Rights
+    from cobblestone.domain.values import form_of
 
-    if all_apps == bool(app):
+    if all_apps == bool(wanted.apps):
         raise typer.BadParameter("give --app for each app that it may submit, or --all-apps")
-    if max_jobs is None:
+    if wanted.max_jobs is None:
         raise typer.BadParameter("give --max-jobs, the most unfinished jobs that it may have")
-    rights = Rights(apps=app, max_jobs=max_jobs, share=share)
+    rights = form_of(Rights, wanted, apps=tuple(wanted.apps) if wanted.apps else None)
     found = common.ask(lambda connected: connected.admin.set_rights(user_id, rights))
     common.out.show(
         found, lines=[f"User {user_id} may submit {_rights_line(found.submits)}."], essential=[user_id]

@@ -54,6 +54,7 @@ def try_app(
     arg: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Value for {arg:NAME}.")] = None,
     to: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the outputs in this folder.")] = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds until the program is aborted.")] = 600.0,
+    gpu: Annotated[bool, typer.Option("--gpu", help="The version for a GPU of this computer.")] = False,
     common: Common = Common(),
 ) -> None:
     """Run one job of an app on this computer as a volunteer's would, and show the result; nothing is submitted.
@@ -64,9 +65,15 @@ def try_app(
     import asyncio
     import tempfile
 
+    from cobblestone.client.conditions.gpus import find_gpus
     from cobblestone.client.tasks.runner import run_trial
+    from cobblestone.domain.errors import JobError
+    from cobblestone.ops.environment import environment_without_proxies
     from cobblestone.sdk.packing.trial import lay_out
 
+    cards = {each.type: each for each in find_gpus(environment_without_proxies())} if gpu else {}
+    if gpu and not cards:
+        raise JobError("No GPU was found on this computer, by the libraries of NVIDIA's driver and OpenCL.")
     with tempfile.TemporaryDirectory(prefix="cobblestone-try-") as root:
         data_dir = Path(root)
         data_dir.chmod(0o755)  # the account of the jobs must pass
@@ -74,10 +81,12 @@ def try_app(
         folder.mkdir(parents=True)
         with common.connect() as connected:
             arguments = read_arguments(arg or [])
-            job = lay_out(connected.connection, connected.app(name), inputs or [], arguments, folder)
-        trial = asyncio.run(run_trial(_spec(job, timeout), data_dir))
+            app = connected.app(name)
+            job = lay_out(connected.connection, app, inputs or [], arguments, folder, gpu_types=list(cards))
+        card = cards.get(job.gpu_type)
+        trial = asyncio.run(run_trial(_spec(job, timeout, gpu_type=job.gpu_type if card else ""), data_dir))
         kept = _keep(trial, to)
-        report = _report(job, trial)
+        report = _report(job, trial, card.peak_flops if card else 0.0)
         common.out.show(
             report,
             lines=[*_lines(job, trial, report), *(f"Kept {path}" for path in kept)],
@@ -87,7 +96,7 @@ def try_app(
         raise typer.Exit(EXIT_JOB_FAILED)
 
 
-def _spec(job: LaidJob, timeout: float) -> TaskSpec:
+def _spec(job: LaidJob, timeout: float, *, gpu_type: str) -> TaskSpec:
     from cobblestone.client.tasks.description import TaskInput, TaskLimits, TaskOutput, TaskSpec
     from cobblestone.sdk.packing.app_package import brings_container
     from cobblestone.wire.client.task_messages import InitData
@@ -123,7 +132,11 @@ def _spec(job: LaidJob, timeout: float) -> TaskSpec:
             rsc_fpops_bound=limits.rsc_fpops_bound,
             rsc_memory_bound=limits.rsc_memory_bound,
             rsc_disk_bound=limits.rsc_disk_bound,
+            gpu_type=gpu_type,
+            gpu_device_num=0 if gpu_type else -1,
+            gpu_usage=1.0 if gpu_type else 0.0,
         ),
+        uses_gpu=bool(gpu_type),
         in_container=brings_container([job.version]),
         limits=TaskLimits(disk_bytes=limits.rsc_disk_bound, elapsed_seconds=timeout, processes=2000),
     )
@@ -143,7 +156,7 @@ def _keep(trial: Trial, to: Path | None) -> list[Path]:
     return kept
 
 
-def _report(job: LaidJob, trial: Trial) -> TrialReport:
+def _report(job: LaidJob, trial: Trial, peak_flops: float) -> TrialReport:
     stderr = trial.end.stderr.decode(errors="replace")
     memory = _MEMORY.search(stderr)
     instructions = int(trial.end.intops_cumulative) or None
@@ -159,12 +172,14 @@ def _report(job: LaidJob, trial: Trial) -> TrialReport:
         module_memory_bytes=float(memory[1]) * 1e6 if memory else None,
         outputs={name: path.stat().st_size for name, path in trial.outputs.items()},
         stderr=stderr,
-        notes=_notes(job, trial, stderr, instructions),
+        notes=_notes(job, trial, stderr, instructions, peak_flops),
     )
 
 
-def _notes(job: LaidJob, trial: Trial, stderr: str, instructions: int | None) -> list[str]:
-    """Return notes on what to fix or to change in the app before jobs are submitted."""
+def _notes(job: LaidJob, trial: Trial, stderr: str, instructions: int | None, peak_flops: float) -> list[str]:
+    """Return notes on what to fix or to change in the app before jobs are submitted; ``peak_flops`` of its GPU."""
+    from cobblestone.policy.dispatch.catalogue import GPU_FRACTION
+
     limits = job.app.limits
     notes: list[str] = []
     if missing := _NO_MODULE.search(stderr):
@@ -179,6 +194,9 @@ def _notes(job: LaidJob, trial: Trial, stderr: str, instructions: int | None) ->
         )
     operations = max(trial.end.cpu_time, 0.1) * USUAL_FLOPS if instructions is None else float(instructions)
     how = "at 3 GFLOPS" if instructions is None else "its instructions"
+    if peak_flops > 0:
+        operations = trial.end.elapsed * GPU_FRACTION * peak_flops
+        how = f"at {GPU_FRACTION:.0%} of the GPU's peak speed"
     ratio = operations / limits.rsc_fpops_est
     if trial.succeeded and not 0.1 < ratio < 10:
         notes.append(

@@ -118,12 +118,13 @@ def _on_gpu(program: ProgramOptions) -> ProgramOptions:
         raise typer.BadParameter("--gpu-memory and --gpu-share need --gpu")
     if program.plan_class:
         raise typer.BadParameter("--gpu is a plan class by itself: without --plan-class")
-    if program.wasm or program.source or program.portable or program.in_browsers or program.container:
-        raise typer.BadParameter("WebAssembly, browsers and containers see no GPU: without --gpu")
+    if program.wasm or program.source or program.portable or program.in_browsers:
+        raise typer.BadParameter("WebAssembly and browsers see no GPU: without --gpu")
     names = gpu_class_names(
         program.gpu,
         memory_bytes=parse_size(program.gpu_memory) if program.gpu_memory else 0,
         share=1.0 if program.gpu_share is None else program.gpu_share,
+        in_container=program.container is not None,
     )
     return replace(program, plan_class=",".join(names), gpu=None, gpu_memory=None, gpu_share=None)
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from cobblestone.client.benchmarks import BenchmarkFailed, are_due, run_benchmarks
-from cobblestone.client.conditions.gpus import find_gpus, gpus_in_use, usable_coprocs
+from cobblestone.client.conditions.gpus import find_gpus, gpus_in_use, usable_coprocs, with_declared
 from cobblestone.client.conditions.host import HostWatch, ReportedHost, hardware_key, read_host_info
 from cobblestone.client.records.app_versions import take_own_apps
 from cobblestone.client.records.folders import (
@@ -140,7 +140,8 @@ class Conditions:
         """Detect this computer's hardware; the search for GPUs may take a while."""
         notes, config = self._state.notes, self._in_force.config
         self._searched = not config.no_gpus  # a driver may crash by the search alone
-        self._coprocs = await asyncio.to_thread(find_gpus, self.job_environment()) if self._searched else ()
+        found = await asyncio.to_thread(find_gpus, self.job_environment()) if self._searched else ()
+        self._coprocs = with_declared(found, config)
         host = await asyncio.to_thread(read_host_info, self._folders.root, host_cpid=notes.host_cpid)
         if not config.dont_use_docker and (config.use_containers or not self.sandbox.bubblewrap):
             found = await asyncio.to_thread(

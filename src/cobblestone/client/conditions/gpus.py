@@ -17,11 +17,18 @@ from dataclasses import asdict
 from typing import Any
 
 from cobblestone.domain.computing import ClientConfig
-from cobblestone.domain.values import changed
+from cobblestone.domain.values import changed, form_of
 from cobblestone.policy.client.core.values import Gpu
 from cobblestone.wire.scheduler.host import CoprocRequest
 
 ALL = -1
+
+
+def with_declared(found: Sequence[CoprocRequest], config: ClientConfig) -> tuple[CoprocRequest, ...]:
+    """Return the GPUs that were found, and the devices of other types that ``cc_config.xml`` declares."""
+    known = {each.type for each in found}
+    declared = (form_of(CoprocRequest, each) for each in config.declared_devices if each.type not in known)
+    return (*found, *declared)
 
 
 def usable_coprocs(found: Sequence[CoprocRequest], config: ClientConfig) -> tuple[CoprocRequest, ...]:
@@ -203,20 +210,15 @@ def _opencl() -> list[CoprocRequest]:
         library = ctypes.CDLL(OPENCL_LIBRARY)
     except OSError:
         return []
-    count = ctypes.c_uint()
-    if library.clGetPlatformIDs(0, None, ctypes.byref(count)) != 0:
+    count, kind = ctypes.c_uint(), ctypes.c_ulong(_CL_DEVICE_TYPE_GPU)
+    platforms, devices = (ctypes.c_void_p * MAX_DEVICES)(), (ctypes.c_void_p * MAX_DEVICES)()
+    if library.clGetPlatformIDs(MAX_DEVICES, platforms, ctypes.byref(count)) != 0:
         return []
-    platforms = (ctypes.c_void_p * min(count.value, MAX_DEVICES))()
-    library.clGetPlatformIDs(len(platforms), platforms, None)
     found: list[CoprocRequest] = []
-    for each in platforms:
-        number = ctypes.c_uint()
-        kind = ctypes.c_ulong(_CL_DEVICE_TYPE_GPU)
-        if library.clGetDeviceIDs(ctypes.c_void_p(each), kind, 0, None, ctypes.byref(number)) != 0:
-            continue  # it has no GPU
-        devices = (ctypes.c_void_p * min(number.value, MAX_DEVICES))()
-        library.clGetDeviceIDs(ctypes.c_void_p(each), kind, len(devices), devices, None)
-        found += [_opencl_device(library, ctypes.c_void_p(device)) for device in devices]
+    for each in platforms[: count.value]:
+        place = ctypes.c_void_p(each)
+        if library.clGetDeviceIDs(place, kind, MAX_DEVICES, devices, ctypes.byref(count)) == 0:  # it has GPUs
+            found += [_opencl_device(library, ctypes.c_void_p(device)) for device in devices[: count.value]]
     return found
 
 

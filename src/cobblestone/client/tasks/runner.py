@@ -43,7 +43,6 @@ from cobblestone.policy.client.host.tasks import (
     AbortOrder,
     Ending,
     ExitVerdict,
-    FinishFile,
     ProcessEnd,
     judge_exit,
     throttle_second,
@@ -120,7 +119,8 @@ class Runner:
             task = RunningTask(spec, number, self.around)
             finish = slot.read_finish(folder) if resumed else None
             if finish and finish.status == 0:
-                await self._finish_unwatched(task, finish)
+                # It finished just before the client was killed: its outputs are taken without computing again.
+                await self._close(task, ProcessEnd(finish=finish))
                 return
             await asyncio.to_thread(_make_executable, spec)
             task.start(self._environment, resumed=resumed)
@@ -134,10 +134,6 @@ class Runner:
             self._changing.discard(spec.name)
         self.tasks[spec.name] = task
         asyncio.get_running_loop().add_reader(task.process.pidfd, self._process_ended, task)
-
-    async def _finish_unwatched(self, task: RunningTask, finish: FinishFile) -> None:
-        """Take the outputs of a job that finished just before the client was killed, without computing it again."""
-        await self._close(task, ProcessEnd(finish=finish))
 
     # -- orders
 

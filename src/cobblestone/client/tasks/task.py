@@ -75,6 +75,7 @@ class Timing:
     poll: float = POLL_SECONDS  #: between two looks at each job
     measure: float = MEASURE_SECONDS  #: between two measurements of memory, processes and disk
     grace: float = 60.0  #: to obey an order to quit or abort
+    grace_on_gpu: float = 4.0  #: the same for what holds a GPU's memory; with ``poll`` at most five seconds
     linger: float = (
         30.0  #: a process that stays so long after its finish file is ended; its work counts all the same
     )
@@ -320,10 +321,10 @@ class RunningTask:
     # -- ending
 
     def quit(self, patience: float) -> None:
-        """Make the job end and continue later; wait up to ``patience`` seconds for its next checkpoint."""
+        """Make the job end and continue later; wait up to ``patience`` seconds for its next checkpoint, but not on a GPU."""
         if self.abort or self.quit_ordered:
             return
-        if patience > 0 and not self.paused and self.segment is not None:
+        if patience > 0 and not self.paused and self.segment is not None and not self.spec.uses_gpu:
             self.quit_after_checkpoint = self.around.ticks() + patience
         else:
             self._quit_now()
@@ -343,10 +344,11 @@ class RunningTask:
 
     def _order_end(self, order: TaskOrders) -> None:
         self._set_pause(False)
-        grace = self.around.timing.grace
+        timing = self.around.timing
+        grace = timing.grace_on_gpu if self.spec.uses_gpu else timing.grace
         if self.segment is None:  # it can hear nothing but signals
             send(self._living(), signal.SIGTERM)
-            grace = self.around.timing.deaf
+            grace = min(grace, timing.deaf)
         else:
             self.segment.orders.clear()
             self.segment.order(order)

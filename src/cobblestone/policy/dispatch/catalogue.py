@@ -5,7 +5,8 @@ Projected speed of a version on a host, and how long a job takes there.
 Projected FLOPS is the number such that elapsed time = ``rsc_fpops_est`` / projected FLOPS. The client is told
 this number: it estimates run times with it, and aborts a job after ``rsc_fpops_bound`` / projected FLOPS
 seconds. A speed that is too high therefore kills good jobs, one that is too low only makes estimates long;
-hence the low guess where nothing was measured.
+hence the low guess where nothing was measured.  A GPU's is a fraction of its peak speed, and its jobs may all the same
+take as long as on ten CPUs.
 
 Source of the levels: BOINC's ``sched_version.cpp`` and ``sched_send.cpp`` (facts). Differences: every speed
 is kept within the bounds below, since benchmarks and GPU descriptions come from strangers.
@@ -34,7 +35,8 @@ costs a request of its own; to ask for that where a batch ends brings its answer
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cobblestone.domain.apps import App, AppVersion, PlanClass
@@ -59,12 +61,18 @@ MAX_CPU_FLOPS = 1e12  #: of one CPU
 MAX_GPU_FLOPS = 1e16  #: of one GPU
 GPU_PER_CPU = 10.0  #: guessed speed of a GPU, in CPUs
 
+#: Of a GPU's peak speed, that an app reaches as long as nothing is known of its plan class.
+GPU_FRACTION = 0.05
+
 HOST_SAMPLES = 3  #: from so many jobs on the host's own mean is used alone; the first ones count in part
+GPU_SAMPLES = 2  #: the same for GPUs
 VERSION_SAMPLES = 100  #: more samples than this: the mean over the version's hosts is used
 MEASURED_CAP = 250.0  #: a measured speed counts for at most this many times the plan class's estimate
 UNKNOWN_FPOPS_EST = 1e12
 
 MIN_AVAILABILITY = 0.1
+
+GpuFractions = Mapping[tuple[AppId | None, str], float]
 
 
 MANY_PEOPLE = 20
@@ -133,40 +141,63 @@ def availability(description: HostDescription, *, gpu: bool = False) -> float:
 
 
 def projected_flops(
+    usage: ResourceUsage,
     *,
     cpu_flops: float,
-    avg_ncpus: float,
-    ngpus: float,
-    estimate: float,
-    peak_flops: float,
     record: HostAppVersion | None = None,
     version_mean: PeakFlopCount | None = None,
+    gpu_fraction: float = GPU_FRACTION,
 ) -> float:
-    """Speed of one job in FLOPS, by the best knowledge there is.
+    """Speed of one job in FLOPS, by the best knowledge there is; that of ``usage`` is the plan class's estimate.
 
-    1. More than 100 jobs of this version on any host: ``peak_flops`` / mean peak FLOP count.
-    2. Otherwise ``cpu_flops`` * (CPUs + 10 * GPUs), deliberately low.
+    1. More than 100 jobs of this version on any host: peak speed / mean peak FLOP count.
+    2. Otherwise ``gpu_fraction`` of the peak speed on a GPU, and ``cpu_flops`` * CPUs without one.
     3. Measured jobs of this version on this host correct that, see `corrected_flops`.
     """
+    most = MEASURED_CAP * usage.flops
     if version_mean is not None and version_mean.n > VERSION_SAMPLES and version_mean.avg > 0:
-        flops = min(peak_flops / version_mean.avg, MEASURED_CAP * estimate)
+        flops = min(usage.peak_flops / version_mean.avg, most)
     else:
-        flops = cpu_flops * (avg_ncpus + GPU_PER_CPU * ngpus)
-    return corrected_flops(flops, record, most=MEASURED_CAP * estimate)
+        flops = gpu_fraction * usage.peak_flops if usage.ngpus > 0 else cpu_flops * usage.avg_ncpus
+    return corrected_flops(flops, record, most=most, samples=GPU_SAMPLES if usage.ngpus > 0 else HOST_SAMPLES)
 
 
-def corrected_flops(guess: float, record: HostAppVersion | None, *, most: float) -> float:
+def gpu_fractions(
+    versions: Iterable[AppVersion],
+    counts: Mapping[AppVersionId, PeakFlopCount],
+    classes: Mapping[str, PlanClass],
+) -> GpuFractions:
+    """Return the measured fraction of peak speed, 0 to 1, by app and plan class, and of all apps by None and plan class.
+
+    Each version counts with its jobs, up to `VERSION_SAMPLES`; without any, the app or class is left out.
+    """
+    jobs: Counter[tuple[AppId | None, str]] = Counter()
+    sums: dict[tuple[AppId | None, str], float] = {}
+    for version in versions:
+        known, used = counts.get(version.id), classes.get(version.plan_class)
+        if known is None or known.n < 1 or known.avg <= 0 or used is None or not used.gpu_type:
+            continue
+        n = min(known.n, VERSION_SAMPLES)
+        for key in ((version.app_id, version.plan_class), (None, version.plan_class)):
+            jobs[key] += n
+            sums[key] = sums.get(key, 0.0) + n * known.avg
+    return {key: min(1.0, n / sums[key]) for key, n in jobs.items()}
+
+
+def corrected_flops(
+    guess: float, record: HostAppVersion | None, *, most: float, samples: int = HOST_SAMPLES
+) -> float:
     """Speed of a version on a host: ``guess``, corrected by what it measured there, which counts up to ``most``.
 
-    With n jobs in the mean it is guess^(1 - n / 3) x mean^(n / 3), from the third on the mean alone.  The speed a client
-    states is often wrong by a factor (a benchmark that never ran is exactly 1e9), a job by a fraction: so the first jobs say
-    more than it does.  The family waits for ten.
+    With n of three jobs (``samples``) in the mean it is guess^(1 - n / 3) x mean^(n / 3), from the third on the mean alone.
+    The speed a client states is often wrong by a factor (a benchmark that never ran is exactly 1e9), a job by a fraction: so
+    the first jobs say more than it does.  The family waits for ten.
     """
     flops = guess
     if record is not None and (known := record.statistics.elapsed).n > 0 and known.mean > 0:
         # the mean may be so small that its reciprocal overflows to infinity: min() brings it back.
         measured = min(1.0 / max(known.mean, 1e-300), most)
-        weight = min(1.0, known.n / HOST_SAMPLES)
+        weight = min(1.0, known.n / samples)
         flops = max(guess, MIN_FLOPS) ** (1.0 - weight) * measured**weight
     return max(flops, MIN_FLOPS)
 
@@ -223,8 +254,15 @@ class Catalogue:
     peak_flop_counts: Mapping[AppVersionId, PeakFlopCount] = field(
         default_factory=dict[AppVersionId, PeakFlopCount]
     )
+    #: See the function of this name.
+    gpu_fractions: GpuFractions = field(default_factory=dict[tuple[AppId | None, str], float])
     always_apps: frozenset[AppId] = field(init=False)  #: apps of which every host should have one job
     scored: bool = field(init=False)  #: some app's jobs suit some hosts better than others
+
+    def gpu_fraction(self, version: AppVersion) -> float:
+        """Return the fraction of a GPU's peak speed that a version of this app and plan class is expected to reach."""
+        of_class = self.gpu_fractions.get((None, version.plan_class), GPU_FRACTION)
+        return self.gpu_fractions.get((version.app_id, version.plan_class), of_class)
 
     def __post_init__(self) -> None:
         used = [app for app in self.apps.values() if not app.deprecated]
@@ -244,11 +282,19 @@ class ResourceUsage:
     flops: float = 1e9  #: projected FLOPS; the client divides ``rsc_fpops_est`` and ``rsc_fpops_bound`` by it
     peak_flops: float = 1e9  #: of the devices used; the basis of credit
     client_flops: float = 0.0  #: anonymous platform: speed by which the client estimates; 0 = as it is told
+    patient_flops: float = 0.0  #: lower speed at which a job must not be aborted either; 0 = none
 
     @property
     def operations_factor(self) -> float:
         """By which the job's operations are multiplied so that the client's estimate comes out right."""
         return self.client_flops / self.flops if self.client_flops > 0 else 1.0
+
+    @property
+    def bound_factor(self) -> float:
+        """By which the job's bound is multiplied, so that a speed that was guessed too high aborts no good job."""
+        return self.operations_factor * (
+            max(1.0, self.flops / self.patient_flops) if self.patient_flops > 0 else 1.0
+        )
 
     @property
     def resource(self) -> str:

@@ -38,6 +38,7 @@ from cobblestone.domain.values import AppId, AppVersionId, changed, value
 from cobblestone.domain.work import HomogeneousRedundancy
 from cobblestone.policy.dispatch.budget import Budget
 from cobblestone.policy.dispatch.catalogue import (
+    GPU_PER_CPU,
     Candidate,
     Catalogue,
     ResourceUsage,
@@ -263,16 +264,17 @@ class VersionChooser:
         return self._budget.refuse(app, version.id, resource) or usage
 
     def _match(self, version: AppVersion, platform: str, estimated: ResourceUsage) -> Match:
+        cpu_flops = believed_speed(self._request.host.description, self._catalogue.population)
         flops = projected_flops(
-            cpu_flops=believed_speed(self._request.host.description, self._catalogue.population),
-            avg_ncpus=estimated.avg_ncpus,
-            ngpus=estimated.ngpus,
-            estimate=estimated.flops,
-            peak_flops=estimated.peak_flops,
+            estimated,
+            cpu_flops=cpu_flops,
             record=self._request.records.get(version.id),
             version_mean=self._catalogue.peak_flop_counts.get(version.id),
+            gpu_fraction=self._catalogue.gpu_fraction(version),
         )
         usage = estimated if flops == estimated.flops else changed(estimated, flops=flops)
+        if usage.gpu_type:
+            usage = changed(usage, patient_flops=cpu_flops * (usage.avg_ncpus + GPU_PER_CPU * usage.ngpus))
         available = self._gpu_available if usage.gpu_type else self._cpu_available
         return Match(version=version, platform=platform, usage=usage, available=available)
 

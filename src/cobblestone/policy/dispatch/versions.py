@@ -213,10 +213,6 @@ class MatchCount:
     total: int
     refusals: Mapping[str, int]  #: reason code → hosts
 
-    def text(self) -> str:
-        """One line for the operator."""
-        return f"would match {self.matching} of {self.total} hosts"
-
 
 def count_matching_hosts(
     plan_class: PlanClass, hosts: Iterable[HostDescription], *, population: SpeedPopulation | None = None

@@ -41,7 +41,7 @@ class Administration:
             scopes=cast("list[Scope]", list(scopes)),  # others are refused by the project
             days=days,
             share=share,
-            apps=None if apps is None else list(apps),
+            apps=None if apps is None else tuple(apps),
             max_jobs=max_jobs,
         )
         return self._call(endpoints.CREATE_TOKEN, body=body)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from cobblestone.api_schema.apps import FileQuery
 from cobblestone.api_schema.batches import MAX_JOBS_PER_REQUEST, InputBody, JobBody
 from cobblestone.api_schema.values import find_json_fault
 from cobblestone.domain.errors import JobError
+from cobblestone.domain.job_table import TableFault, decode_table, read_table
 from cobblestone.sdk.api.connection import Connection
 
 T = TypeVar("T")
@@ -204,10 +204,6 @@ def _argument(name: str, value: object) -> str:
     raise JobError(f"The argument {name!r} is a {type(value).__name__}; it must be a text or a number.")
 
 
-_COLUMNS = ("name", "priority", "command_line")
-MAX_FIELD = 1_000_000
-
-
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
     """A line of a JSON lines file."""
 
@@ -239,53 +235,22 @@ def read_jobs(path: Path, *, input_names: Collection[str]) -> Iterator[Job]:
 
 
 def _read_csv(path: Path, input_names: Collection[str]) -> Iterator[Job]:
-    csv.field_size_limit(MAX_FIELD)
-    with path.open(encoding="utf-8-sig", newline="") as handle:
-        rows = csv.reader(handle)
-        try:
-            header = [column.strip() for column in next(rows, list[str]())]
-            _check_header(path, header)
-            for row in rows:
-                if not row:
-                    continue
-                if len(row) != len(header):
-                    raise JobError(
-                        f"{path}, line {rows.line_num}: {len(row)} values, but the header has {len(header)} columns."
-                    )
-                yield _csv_job(path, rows.line_num, dict(zip(header, row, strict=True)), input_names)
-        except csv.Error as error:
-            raise JobError(f"{path}, line {rows.line_num}: {error}.") from error
-
-
-def _check_header(path: Path, header: list[str]) -> None:
-    if not header or not all(header):
-        raise JobError(f"{path}, line 1: the first line must name the columns, e.g. input,k")
-    twice = [name for place, name in enumerate(header) if name in header[:place]]
-    if twice:
-        raise JobError(f"{path}, line 1: the column {twice[0]!r} occurs twice.")
-
-
-def _csv_job(path: Path, line: int, row: Mapping[str, str], input_names: Collection[str]) -> Job:
-    inputs: dict[str, Input] = {}
-    args: dict[str, object] = {}
-    for column, value in row.items():
-        name = column.removeprefix("input:")
-        if name != column or column in input_names:
-            if value.strip():
-                inputs[name] = path.parent / value.strip()
-        elif column not in _COLUMNS:
-            args[column] = value
     try:
-        priority = int(row.get("priority", "").strip() or 0)
-    except ValueError:
-        raise JobError(f"{path}, line {line}: priority {row['priority']!r} is not a whole number.") from None
-    return Job(
-        inputs=inputs,
-        args=args,
-        name=row.get("name", "").strip() or _stem(inputs),
-        priority=priority,
-        command_line=row.get("command_line", ""),
-    )
+        for row in read_table(decode_table(path.read_bytes()), input_names):
+            if isinstance(row, TableFault):
+                raise row
+            if row.empty:
+                continue
+            inputs: dict[str, Input] = {name: path.parent / given for name, given in row.inputs.items()}
+            yield Job(
+                inputs=inputs,
+                args=row.args,
+                name=row.name or _stem(inputs),
+                priority=row.priority,
+                command_line=row.command_line,
+            )
+    except TableFault as fault:
+        raise JobError(f"{path}, {fault}") from fault
 
 
 def _read_json_lines(path: Path, input_names: Collection[str]) -> Iterator[Job]:

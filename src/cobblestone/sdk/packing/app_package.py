@@ -380,7 +380,8 @@ class ContainerCommand(Command):
 
     def check(self) -> None:
         """Find mistakes before anything is sent, except those in the image; raises JobError."""
-        if self.plan_class:
+        named = [domain.gpu_class(name) for name in self.plan_class.split(",") if name]
+        if not all(each is not None and each.docker for each in named):
             raise JobError(
                 f"--plan-class {self.plan_class}: containers have their own, {domain.CONTAINER_CLASS}. To require more of the"
                 f" computers, put it into plan_classes.toml as [{domain.CONTAINER_CLASS}] with docker = true."
@@ -415,7 +416,9 @@ def container_version(connection: Connection, command: ContainerCommand) -> sche
     files = command_files(connection, command.description(image.description), command.check_names())
     archive = schema.VersionFileBody(file=stored.name, open_name=IMAGE_FILE)
     return schema.NewVersion(
-        platform=image.platform, plan_class=domain.CONTAINER_CLASS, files=[*files, archive]
+        platform=image.platform,
+        plan_class=command.plan_class or domain.CONTAINER_CLASS,
+        files=[*files, archive],
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import platform
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.apps import App, OutputSpec, Version
 from cobblestone.domain.apps import ANY_PLATFORM
 from cobblestone.domain.errors import JobError
@@ -36,6 +37,7 @@ class LaidJob:
 
     app: App
     version: Version
+    gpu_type: str  #: that the version needs; empty: none
     folder: Path  #: has the files under their names
     main_program: str
     command_line: str
@@ -44,14 +46,26 @@ class LaidJob:
 
 
 def lay_out(
-    connection: Connection, app: App, inputs: Sequence[Path], args: Mapping[str, str], folder: Path
+    connection: Connection,
+    app: App,
+    inputs: Sequence[Path],
+    args: Mapping[str, str],
+    folder: Path,
+    *,
+    gpu_types: Collection[str] = (),
 ) -> LaidJob:
     """Download the newest version of an app for this machine, and put it and the inputs into a folder.
+
+    With ``gpu_types`` it is the newest version for one of these GPUs, else one that needs none if there is any.
 
     Raises:
         JobError: the app has no version for this machine, or the inputs or arguments are not those of its jobs.
     """
-    version = _version(app)
+    classes: dict[str, str] = {}
+    if any(each.plan_class for each in app.versions):
+        known = connection.call(endpoints.LIST_PLAN_CLASSES).plan_classes
+        classes = {each.name: each.gpu_type for each in known}
+    version = version_here(app, classes, gpu_types)
     slots = _slots(app, inputs)
     names = [open_name_for(slot, path.name) for slot, path in zip(slots, inputs, strict=True)]
     files: list[LaidFile] = []
@@ -70,6 +84,7 @@ def lay_out(
     return LaidJob(
         app=app,
         version=version,
+        gpu_type=classes.get(version.plan_class, ""),
         folder=folder,
         main_program=next(file.file for file in version.files if file.main_program),
         command_line=_command_line(app, version, slots, names, args),
@@ -78,14 +93,19 @@ def lay_out(
     )
 
 
-def _version(app: App) -> Version:
+def version_here(app: App, classes: Mapping[str, str], gpu_types: Collection[str]) -> Version:
+    """Return the version to try; ``classes`` are the GPU types of plan classes.  Raises `JobError`, see `lay_out`."""
     fitting = [each for each in app.versions if each.platform in (ANY_PLATFORM, NATIVE)]
     if not fitting:
         known = ", ".join(sorted({each.platform for each in app.versions})) or "none"
         raise JobError(
             f"{app.name} has no version that runs on this computer ({NATIVE}); there are: {known}."
         )
-    return max(fitting, key=lambda each: each.version_num)
+    wanted = gpu_types or ("",)
+    chosen = [each for each in fitting if classes.get(each.plan_class, "") in wanted]
+    if gpu_types and not chosen:
+        raise JobError(f"{app.name} has no version for the GPUs of this computer: {', '.join(gpu_types)}.")
+    return max(chosen or fitting, key=lambda each: each.version_num)
 
 
 def _slots(app: App, inputs: Sequence[Path]) -> list[InputSlot]:

@@ -170,13 +170,24 @@ def visitors(tx: Transaction, *, now: float) -> User:
     found = users.user_by_email(tx, VISITORS_ADDRESS)
     if found is not None:
         return found[0]
+    return account_without_password(tx, VISITORS_ADDRESS, "Visitors' browsers", show_hosts=False, now=now)
+
+
+def account_without_password(
+    tx: Transaction, email_addr: str, name: str, *, show_hosts: bool, now: float
+) -> User:
+    """Create an account that no password opens, until a link that is sent to its address sets one.
+
+    Raises:
+        Conflict: the address is taken.
+    """
     new = users.NewUserRow(
-        name="Visitors' browsers",
-        email_addr=VISITORS_ADDRESS,
+        name=name,
+        email_addr=email_addr,
         passwd_hash=_NO_PASSWORD,
         authenticator=secrets.token_hex(16),
         cross_project_id=secrets.token_hex(16),
-        show_hosts=False,
+        show_hosts=show_hosts,
     )
     weak = partial(weak_authenticator, authenticator=new.authenticator, secret=secrets.token_hex(16))
     return users.create_user(tx, new, weak_authenticator_of=weak, now=now)

@@ -158,19 +158,10 @@ def _user_details(db: Database, user: User, now: float) -> schema.UserDetails:
         tasks={state.value: number for state, number in tasks.items()},
         submits=None
         if held is None
-        else schema.GivenRights(
-            **_rights_fields(held.rights), jobs_in_progress=submitters.jobs_in_progress(db, held.id)
+        else form_of(
+            schema.GivenRights, held.rights, jobs_in_progress=submitters.jobs_in_progress(db, held.id)
         ),
     )
-
-
-def _rights_fields(rights: SubmitRights) -> dict[str, Any]:
-    apps = None if rights.apps is None else sorted(rights.apps)
-    return {"apps": apps, "max_jobs": rights.max_jobs, "share": rights.share}
-
-
-def _rights_from(body: schema.Rights) -> SubmitRights:
-    return form_of(SubmitRights, body, apps=None if body.apps is None else frozenset(body.apps))
 
 
 def _user_or_missing(db: Database, user_id: int) -> User:
@@ -186,7 +177,7 @@ async def set_rights(call: Call, user_id: UserId, body: schema.Rights) -> schema
 
     It sees and uses only its own batches, on the pages and with tokens of its own.
     """
-    return await _set_rights(call, user_id, _rights_from(body))
+    return await _set_rights(call, user_id, form_of(SubmitRights, body))
 
 
 @answers(endpoints.WITHDRAW_RIGHTS, quiet=True)
@@ -246,12 +237,12 @@ def _token_reply(token: ApiToken, now: float) -> schema.Token:
     return form_of(
         schema.Token,
         token,
+        token.rights,
         scopes=sorted(token.scopes),
         created=token.create_time,
         expires=token.expire_time,
         revoked=token.revoke_time,
         usable=token.usable(now),
-        **_rights_fields(token.rights),
     )
 
 
@@ -276,7 +267,7 @@ async def create_token(call: Call, body: schema.NewToken) -> schema.CreatedToken
         )
     expire_time = None if body.days is None else call.now + body.days * DAY
 
-    rights = _rights_from(body)
+    rights = form_of(SubmitRights, body)
 
     def create(tx: Transaction) -> schema.CreatedToken:
         submitters.check_apps(tx, rights)

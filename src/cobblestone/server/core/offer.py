@@ -10,7 +10,7 @@ from cobblestone.domain.values import AppId, AppVersionId
 from cobblestone.launcher import BUNDLE_FILE
 from cobblestone.launcher.packing import DESCRIPTION_FILE
 from cobblestone.ops.settings import SchedulerSection
-from cobblestone.policy.dispatch.catalogue import Catalogue, PeakFlopCount, SpeedPopulation
+from cobblestone.policy.dispatch.catalogue import Catalogue, PeakFlopCount, SpeedPopulation, gpu_fractions
 from cobblestone.policy.dispatch.identity import RetiredKey
 from cobblestone.policy.dispatch.limits import (
     INITIAL_PART,
@@ -129,19 +129,19 @@ class OfferCache:
             )
             for app in found
         }
-        statistics = credit_statistics.version_statistics(
-            db, [version.id for of_app in versions.values() for version in of_app]
-        )
+        all_versions = [version for of_app in every.values() for version in of_app]
+        statistics = credit_statistics.version_statistics(db, [version.id for version in all_versions])
+        counts = {id_: PeakFlopCount(n=known.pfc.n, avg=known.pfc.mean) for id_, known in statistics.items()}
+        plan_classes = self._plan_classes()
         current = next((key.public_key for key in signing if key.is_current), "")
         return Offer(
             catalogue=Catalogue(
                 apps={app.id: app for app in found},
                 versions=versions,
-                plan_classes=self._plan_classes(),
+                plan_classes=plan_classes,
                 population=SpeedPopulation.of(hosts.proven_speeds(db)),
-                peak_flop_counts={
-                    id_: PeakFlopCount(n=known.pfc.n, avg=known.pfc.mean) for id_, known in statistics.items()
-                },
+                peak_flop_counts=counts,
+                gpu_fractions=gpu_fractions(all_versions, counts, plan_classes),
             ),
             limits=with_apps(self._limits, found),
             code_sign_key=current,

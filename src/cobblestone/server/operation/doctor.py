@@ -20,6 +20,7 @@ from cobblestone.server.core.context import ServerContext, free_bytes
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.credit.ledger_audit import DAMAGED, recompute
 from cobblestone.server.files.code_signing import private_key_of
+from cobblestone.server.operation import cards
 from cobblestone.server.operation.alerts import disk_warnings, export_warnings
 from cobblestone.service import diagnosis
 from cobblestone.service.health import DaemonHealth
@@ -282,6 +283,16 @@ def _liars(ctx: ServerContext, db: Database) -> Iterator[Finding]:
         yield Finding("liar_gains", "app", app.name, what_a_liar_gains(app))
 
 
+def _gpus(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    classes = load_plan_classes(ctx.folder.root)
+    for gain in cards.gains(db, cards.recent_cards(db, now=ctx.clock()), classes):
+        text = (
+            f"it has no version for {gain.maker_name}, whose cards have {gain.share:.0%} of the peak speed of all"
+            f" ({gain.computers} computers): cobblestone app update {gain.app} --gpu {gain.maker} ..."
+        )
+        yield Finding("gpu_left_out", "app", gain.app, text)
+
+
 CHECKS: Mapping[str, Check] = diagnosis.by_name(
     Check(
         name="one_host",
@@ -399,6 +410,13 @@ CHECKS: Mapping[str, Check] = diagnosis.by_name(
         promise="Every app in use has a version that hosts can get.",
         find=_versions,
         advice="Add or release a version: cobblestone app version.",
+        only_warns=True,
+    ),
+    Check(
+        name="gpus",
+        promise="Apps for GPUs have a version for each maker whose cards the volunteers have.",
+        find=_gpus,
+        advice="OpenCL programs run on the cards of all makers: --gpu any.",
         only_warns=True,
     ),
     Check(

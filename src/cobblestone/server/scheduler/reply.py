@@ -169,12 +169,12 @@ def _version_block(app_name: str, version: AppVersion, assignment: Assignment) -
 
 def _workunit_block(app_name: str, assignment: Assignment) -> wire.WorkunitBlock:
     candidate = assignment.candidate
-    factor = assignment.usage.operations_factor
+    usage = assignment.usage
     return wire.WorkunitBlock(
         name=candidate.workunit_name,
         app_name=app_name,
-        rsc_fpops_est=candidate.limits.rsc_fpops_est * factor,
-        rsc_fpops_bound=candidate.limits.rsc_fpops_bound * factor,
+        rsc_fpops_est=candidate.limits.rsc_fpops_est * usage.operations_factor,
+        rsc_fpops_bound=candidate.limits.rsc_fpops_bound * usage.bound_factor,
         rsc_memory_bound=candidate.limits.rsc_memory_bound,
         rsc_disk_bound=candidate.limits.rsc_disk_bound,
         command_line=candidate.command_line,

@@ -10,8 +10,15 @@ from starlette.routing import BaseRoute, Route
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
+from cobblestone.server.operation.institute import InstituteLogIn
 from cobblestone.server.web.account_settings import AccountSettingsPages
-from cobblestone.server.web.accounts import AccountFinishPages, AccountPages, MailLinkPages, joining_pages
+from cobblestone.server.web.accounts import (
+    AccountFinishPages,
+    AccountPages,
+    InstitutePages,
+    MailLinkPages,
+    joining_pages,
+)
 from cobblestone.server.web.awards import BadgePictures, CertificatePages
 from cobblestone.server.web.compute import ComputePages
 from cobblestone.server.web.computers import HostPages
@@ -23,6 +30,8 @@ from cobblestone.server.web.presentation.site import ProjectSite
 from cobblestone.server.web.presentation.status import StatusPage
 from cobblestone.server.web.profiles import ProfilePages
 from cobblestone.server.web.public import AppPages, ForumPages, ProjectTextPages, PublicPages
+from cobblestone.server.web.submitting.batches import MyWorkPages
+from cobblestone.server.web.submitting.new_batch import NewBatchPages
 from cobblestone.server.web.teams import TeamMessagePages, TeamPages
 from cobblestone.server.web.work import FoundPages, WorkPages
 from cobblestone.service.pages.mailed_links import MailedLinkPages
@@ -43,6 +52,7 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *AccountPages(site, security).routes(),
         *AccountFinishPages(site).routes(),
         *MailLinkPages(site, security).routes(),
+        *(InstitutePages(site, InstituteLogIn(ctx)).routes() if ctx.settings.oidc.issuer else ()),
         *MailedLinkPages(
             site,
             security,
@@ -61,6 +71,8 @@ def web_routes(ctx: ServerContext, accounts: Accounts) -> list[BaseRoute]:
         *WorkPages(site).routes(),
         *FoundPages(site).routes(),
         *ProfilePages(site).routes(),
+        *MyWorkPages(site).routes(),
+        *NewBatchPages(site).routes(),
         *CreditPages(site).routes(),
         *BadgePictures(ctx).routes(),
         *ProjectOperatorPages(site, security).routes(),

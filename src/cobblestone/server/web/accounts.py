@@ -1,4 +1,4 @@
-"""Creating accounts, logging in and out, links from mails, and the user's own account page.
+"""Creating accounts, logging in and out, links from mails, an institute's log-in, and the user's own account page.
 
 The page that the family's Manager opens when it has created an account and attached to it: name, then preferences.
 
@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Any
 
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.people import ConsentKind, User
@@ -24,6 +24,7 @@ from cobblestone.domain.values import UserId
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.accounts.service import Accounts, ConsentChoices
 from cobblestone.server.core.project import notice_page
+from cobblestone.server.operation.institute import BEGUN_SECONDS, InstituteLogIn, LogInRefused
 from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.presentation.feeds import newest_message
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
@@ -39,6 +40,7 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import page_queries
 from cobblestone.store.operation.page_queries import TaskOwner
 from cobblestone.store.people import account_changes, consents, hosts, users
+from cobblestone.store.work import submitters
 from cobblestone.wire.project import account as wire
 
 
@@ -113,6 +115,7 @@ class AccountPages(Pages[ProjectSite]):
                 "counts": page_queries.count_tasks(db, owner),
                 "tasks": page_queries.list_tasks(db, owner)[:8],
                 "asked": consents.latest(db, user.id, ConsentKind.STATISTICS) is not None,
+                "submits": submitters.submitter_of(db, user.id) is not None,
             }
 
         found = await visit.read(read)
@@ -255,3 +258,46 @@ class MailLinkPages(Pages[ProjectSite]):
                 return self._site.let_in(visit, user, "home.php")
         owner = await self._security.log_in_link_owner(code)
         return visit.show_form("login_link.html", http_status=200 if owner else 410, code=code, owner=owner)
+
+
+class InstitutePages(Pages[ProjectSite]):
+    """Log-in with the account of an institute: there, and back."""
+
+    def __init__(self, site: ProjectSite, institute: InstituteLogIn) -> None:
+        super().__init__(site)
+        self._institute = institute
+        self._back = site.ctx.url("login_oidc.php")
+        self._cookie = f"{site.sessions.name}_oidc"
+
+    @shows("/login_oidc.php")
+    async def log_in(self, visit: ProjectVisit) -> Response:
+        """Lead to the institute; log in with its answer."""
+        answer, name = visit.request.query_params, visit.ctx.settings.oidc.name
+        page = self._site.own_address(answer.get("next", ""), otherwise="home.php")
+        if visit.viewer is not None:
+            return visit.go(page)
+        kept = visit.request.cookies.get(self._cookie, "")
+        try:
+            if not {"state", "code", "error"} & answer.keys():
+                address, kept = await self._institute.begin(self._back, page)
+                response: Response = RedirectResponse(address, 303, headers=self._site.headers)
+                self._keep(response, kept, BEGUN_SECONDS)
+                return response
+            user, page = await self._institute.finish(
+                self._back, kept, answer, f"web {visit.address}".strip()
+            )
+        except LogInRefused as error:
+            problem = _(str(error)) % {"name": name}
+            response = visit.show_form(
+                "login.html", http_status=403, typed={"next": ""}, problem=problem, done=""
+            )
+        else:
+            response = self._site.let_in(visit, user, page)
+        self._keep(response, "", 0)
+        return response
+
+    def _keep(self, response: Response, kept: str, seconds: int) -> None:
+        secure = self._site.sessions.secure
+        response.set_cookie(
+            self._cookie, kept, max_age=seconds, path="/", secure=secure, httponly=True, samesite="lax"
+        )

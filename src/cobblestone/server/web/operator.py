@@ -8,8 +8,7 @@ token, carried out by the functions behind the API (``server/operation/intervent
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,15 +16,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.domain.hosts import Coprocessor, Host
 from cobblestone.domain.people import SubmitRights
 from cobblestone.domain.values import AppVersionId, BatchId, HostId, UserId, WorkunitId
 from cobblestone.domain.work import TaskState
 from cobblestone.policy.dispatch.rollout import RolloutPlan
+from cobblestone.policy.lifecycle.failures import FailureGroup
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.core.context import free_bytes
+from cobblestone.server.core.plan_classes import load_plan_classes
+from cobblestone.server.operation import cards, rollout
 from cobblestone.server.operation import interventions as operations
-from cobblestone.server.operation import rollout
 from cobblestone.server.operation.alerts import StateReader, current_warnings
 from cobblestone.server.web.presentation.plots import drawings
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
@@ -104,24 +104,6 @@ def _worst(groups: dict[K, Endings], least: int) -> list[tuple[K, Endings]]:
     return sorted(found, key=lambda item: (-item[1].error_rate, -item[1].total))[:RATE_ROWS_SHOWN]
 
 
-MAX_CARDS = 20
-ACTIVE_SECONDS = 30 * 86400.0
-
-
-def cards_of(known: Iterable[Host], *, since: float) -> list[tuple[Coprocessor, int]]:
-    """Return the kinds of GPUs of computers that called since then, and the number of computers; the usual ones first.
-
-    Of a kind are those with one name and the same memory, to the gigabyte.
-    """
-    counted = Counter(
-        Coprocessor(type=gpu.type, name=gpu.name, ram=round(gpu.ram / 1e9) * 1e9)
-        for host in known
-        if host.rpc_time >= since
-        for gpu in host.description.coprocessors
-    )
-    return counted.most_common(MAX_CARDS)
-
-
 def version_label(db: Database, version_id: int) -> str:
     """Return an app version as operators name it."""
     version = apps.version_by_id(db, AppVersionId(version_id))
@@ -129,6 +111,11 @@ def version_label(db: Database, version_id: int) -> str:
         return f"version {version_id}"
     app = apps.app_by_id(db, version.app_id)
     return f"{app.name} {version.version_num / 100:.2f} {version.platform} {version.plan_class}".strip()
+
+
+def version_labels(db: Database, groups: Sequence[FailureGroup]) -> dict[int, str]:
+    """Return the app versions of failures by id."""
+    return {0: "", **{id_: version_label(db, id_) for id_ in {group.version_id for group in groups} if id_}}
 
 
 SAMPLES_SECONDS = 86400.0
@@ -184,11 +171,13 @@ class ProjectOperatorPages(ForOperators):
             return visit.show("ops_live.html", **values)
 
         def read(db: Database) -> dict[str, Any]:
+            seen = cards.recent_cards(db, now=now)
             return {
                 "drawn": drawings(figures.samples(db, since=now - SAMPLES_SECONDS), (*QUEUES, *RATES)),
                 "tables": error_tables(db, state.rows),
                 "batches": batches.list_batches(db, limit=8),
-                "cards": cards_of(hosts.recent_hosts(db, limit=1000), since=now - ACTIVE_SECONDS),
+                "cards": cards.kinds_of(seen),
+                "gains": list(cards.gains(db, seen, load_plan_classes(ctx.folder.root))),
             }
 
         found = await ctx.store.aread(read)
@@ -291,9 +280,11 @@ class ProjectOperatorPages(ForOperators):
         def read(db: Database) -> dict[str, Any]:
             if apps.version_by_id(db, AppVersionId(number)) is None:
                 raise PageError(404, _("Not found"), _("There is no such version."))
+            failures = figures.version_failures(db, AppVersionId(number))
             return {
                 "label": version_label(db, number),
-                "failures": figures.version_failures(db, AppVersionId(number)),
+                "failures": failures,
+                "versions": version_labels(db, failures.groups),
                 "n_looked_at": figures.RATE_WINDOW,
             }
 
@@ -346,12 +337,14 @@ def _address(kind: str, number: int) -> str:
 
 def _batch(db: Database, number: int) -> dict[str, Any]:
     found = batches.batch_by_id(db, number)
+    failures = figures.batch_failures(db, found.id)
     return {
         "batch": found,
         "app": apps.app_by_id(db, found.app_id),
         "closing": interventions.count_cancelled_open(db, number),
         "errors": figures.job_errors(db, found.id),
-        "failures": figures.batch_failures(db, found.id),
+        "failures": failures,
+        "versions": version_labels(db, failures.groups),
         "jobs": batches.list_jobs(db, BatchId(number), limit=100),
         "running": batches.count_running(db, number),
     }
@@ -458,7 +451,7 @@ async def _delete_user(visit: ProjectVisit, number: int, form: Mapping[str, str]
 
 
 async def _set_rights(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
-    chosen = frozenset(name[4:] for name, value in form.items() if name.startswith("app ") and value)
+    chosen = tuple(name[4:] for name, value in form.items() if name.startswith("app ") and value)
     if not chosen and form.get("all_apps") != "1":
         raise Conflict(_("Choose the apps whose jobs the account may submit."))
     rights = SubmitRights(

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode, urlsplit
 
@@ -396,33 +397,54 @@ class Visit(Generic[A]):
             return parse_web_query(text, max_fields=max_fields, max_length=max_bytes, long_fields=long_fields)
 
         fields = await read_aside(read, body)
-        self._check_token(fields)
+        self.check_token(fields)
         return fields
 
     async def form_with_file(self, name: str, *, max_file_bytes: int) -> tuple[dict[str, str], bytes]:
         """Return the fields of a posted form and the file in one of them (empty: none), as `form` does.
 
-        The whole body is read within its bound before it is taken apart.  One that is not in parts holds no file.
+        A form that is not in parts holds no file.
         """
         if not self.request.headers.get("content-type", "").startswith("multipart/"):
             return await self.form(), b""
-        body = await read_body(self.request, max_file_bytes + MAX_FORM_BYTES)
-        file = b""
+        async with self.form_with_files(max_bytes=max_file_bytes + MAX_FORM_BYTES, max_files=1) as (
+            fields,
+            files,
+        ):
+            return fields, await files[name][0].read() if name in files else b""
+
+    @asynccontextmanager
+    async def form_with_files(
+        self, *, max_bytes: int, max_files: int, max_field_bytes: int = MAX_FORM_BYTES
+    ) -> AsyncGenerator[tuple[dict[str, str], dict[str, list[UploadFile]]], None]:
+        """Give the fields of a posted form and its files, by field, after verifying that the form is ours.
+
+        The whole body has at most ``max_bytes``.  Large files lie on disk while the block runs.
+        """
         try:
-            form = await MultiPartParser(
-                self.request.headers, _in_pieces(body), max_files=1, max_fields=MAX_FORM_FIELDS
-            ).parse()
-            sent = form.get(name)
-            if isinstance(sent, UploadFile):
-                file = await sent.read()
-            fields = {key: value for key, value in form.items() if isinstance(value, str)}
-            await form.close()
+            parser = MultiPartParser(
+                self.request.headers,
+                _bounded(self.request.stream(), max_bytes),
+                max_files=max_files,
+                max_fields=MAX_FORM_FIELDS,
+                max_part_size=max_field_bytes,
+            )
+            form = await parser.parse()
         except (MultiPartException, KeyError, ValueError) as error:
             raise PageError(400, _("Invalid request"), _("The form arrived incomplete.")) from error
-        self._check_token(fields)
-        return fields, file
+        try:
+            files: dict[str, list[UploadFile]] = {}
+            for name, sent in form.multi_items():
+                if isinstance(sent, UploadFile) and sent.filename:
+                    files.setdefault(name, []).append(sent)
+            fields = {name: value for name, value in form.items() if isinstance(value, str)}
+            self.check_token(fields)
+            yield fields, files
+        finally:
+            await form.close()
 
-    def _check_token(self, fields: Mapping[str, str]) -> None:
+    def check_token(self, fields: Mapping[str, str]) -> None:
+        """Check that a form comes from a page that we showed to this visitor.  Raises PageError."""
         if not self._site.sessions.token_is_right(self.session, fields.get("form_token", "")):
             raise PageError(
                 403,
@@ -435,10 +457,16 @@ class Visit(Generic[A]):
             )
 
 
-async def _in_pieces(body: bytes) -> AsyncGenerator[bytes, None]:
-    for place in range(0, len(body), PIECE_BYTES):
-        yield body[place : place + PIECE_BYTES]
-        await asyncio.sleep(0)  # others are answered meanwhile
+async def _bounded(chunks: AsyncIterator[bytes], max_bytes: int) -> AsyncGenerator[bytes, None]:
+    """Yield the pieces of a body.  Raises BodyTooLarge when they become more than allowed."""
+    size = 0
+    async for chunk in chunks:
+        size += len(chunk)
+        if size > max_bytes:
+            raise BodyTooLarge
+        for place in range(0, len(chunk), PIECE_BYTES):
+            yield chunk[place : place + PIECE_BYTES]
+            await asyncio.sleep(0)  # others are answered meanwhile
 
 
 class VisitOfRows(Visit[A], ABC):

@@ -10,7 +10,6 @@ as long as that account is known, and ends when the account that went is back.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import duckdb
 
 from cobblestone.domain.exports import ExportedBadge
-from cobblestone.statistics.folder import ExportFolder
+from cobblestone.statistics.folder import ExportFolder, RowCounts
 from cobblestone.statistics.store import history
 from cobblestone.statistics.store.engine import (
     WHOLE,
@@ -110,16 +109,6 @@ SAME_CREDIT = 0.999
 """A computer that grew by this part of another one's credit, on the day when that went, was merged with it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakenExport:
-    """The result of taking over an export."""
-
-    n_users: int
-    n_hosts: int
-    n_teams: int
-    n_doubled: int
-
-
 def raw_file(rows: Path, table: str) -> Path:
     """Return the path of a table's columns as they were read, before cleaning: an Arrow file."""
     return rows / f"{table}.arrow"
@@ -135,7 +124,7 @@ def take_rows(
     now: float,
     exported: float,
     step: float,
-) -> TakenExport:
+) -> RowCounts:
     """Clean the raw columns in ``rows``, and record what changed since ``previous``.
 
     ``in_order``: kinds whose rows are sorted by number, each of which is there once; ``badges``: those that there are;
@@ -163,16 +152,13 @@ def take_rows(
             )
         history.add_day(db, target, day, changed)
         history.forget(db, target, f"SELECT id FROM forgotten WHERE kind = '{kind}'")
-    taken = TakenExport(
-        n_users=count(db, f"SELECT count(*) FROM {parquet(rows / 'user.parquet')}"),
-        n_hosts=count(db, f"SELECT count(*) FROM {parquet(rows / 'host.parquet')}"),
-        n_teams=count(db, f"SELECT count(*) FROM {parquet(rows / 'team.parquet')}"),
-        n_doubled=n_doubled,
+    users, hosts, teams = (
+        count(db, f"SELECT count(*) FROM {parquet(rows / f'{kind}.parquet')}") for kind in KINDS
     )
     db.close()
     for raw in rows.glob("*.arrow"):
         raw.unlink()
-    return taken
+    return RowCounts(users=users, hosts=hosts, teams=teams, doubled=n_doubled)
 
 
 def _by_our_clock(now: float, exported: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 from urllib.parse import urlencode
 
@@ -26,6 +27,7 @@ COLUMNS = (
     "recent_credit",
     "n",
 )
+_OWN_VALUES = attrgetter("key", "name", "country", "total", "recent", "n")
 MAX_SEARCH = 100
 
 
@@ -74,17 +76,7 @@ def as_row(visit: StatisticsVisit, entity: Entity) -> tuple[object, ...]:
     """Return an entity as values of `COLUMNS`."""
     current = visit.ctx.published
     project = current.projects[entity.project].name if entity.project and current else ""
-    return (
-        entity.rank_total,
-        entity.rank_recent,
-        project,
-        entity.key,
-        entity.name,
-        entity.country,
-        entity.total,
-        entity.recent,
-        entity.n,
-    )
+    return entity.rank_total, entity.rank_recent, project, *_OWN_VALUES(entity)
 
 
 class OverviewPages(Pages[StatisticsSite]):

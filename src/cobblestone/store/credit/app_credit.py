@@ -112,6 +112,9 @@ class Owner(StrEnum):
     TEAM = "team"
 
 
+TABLES: Mapping[Owner, str] = {Owner.USER: "user_account", Owner.HOST: "host", Owner.TEAM: "team"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppCredit:
     """Credit of one owner from one app."""
@@ -123,8 +126,9 @@ class AppCredit:
 
 
 _APP_CREDIT = RowMapper(AppCredit, {"credit": CREDIT})
+_SAVED = _APP_CREDIT.writer()
+_SAVE = _SAVED.upsert("app_credit", "owner", "app_id", "owner_id")
 _Key = tuple[str, int, int]  # kind of owner, app, owner
-_Share = tuple[int, CreditStatement]  # number of results, credit
 
 
 def follow_ledger(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
@@ -150,76 +154,67 @@ def follow_ledger(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
             if owner_id is not None:
                 shares[owner, entry.app_id, owner_id].append(entry)
     known = _known(tx, shares)
-    _save(tx, {key: _with_entries(known.get(key), of_owner) for key, of_owner in shares.items()})
+    _save(tx, {key: _with_entries(key, known.get(key), of_owner) for key, of_owner in shares.items()})
     move_mark(tx, _MARK, entries[-1])
     return len(entries)
 
 
 def merge_hosts(tx: Transaction, earlier: int, later: int, *, now: float) -> None:
     """Add the credit by app of an earlier record of a computer to the newer one."""
-    of_earlier = {share.app_id: share for share in credit_by_app(tx, Owner.HOST, earlier)}
-    known = _known(tx, [(Owner.HOST, app_id, later) for app_id in of_earlier])
-    after: dict[_Key, _Share] = {}
-    for app_id, share in of_earlier.items():
-        key = (Owner.HOST, app_id, later)
-        n_results, statement = known.get(key, (0, CreditStatement(0.0, RecentAverage(0.0, now))))
-        after[key] = n_results + share.n_results, joined(share.credit, statement, now=now)
+    of_earlier = {(Owner.HOST, each.app_id, later): each for each in credit_by_app(tx, Owner.HOST, earlier)}
+    known = _known(tx, of_earlier)
+    after: dict[_Key, AppCredit] = {}
+    for key, share in of_earlier.items():
+        before = known.get(key) or _nothing(key, since=now)
+        together = joined(share.credit, before.credit, now=now)
+        after[key] = replace(before, n_results=before.n_results + share.n_results, credit=together)
     _save(tx, after)
     tx.execute("DELETE FROM app_credit WHERE owner = ? AND owner_id = ?", (Owner.HOST, earlier))
 
 
-def _with_entries(known: _Share | None, entries: Sequence[FollowedEntry]) -> _Share:
+def _nothing(key: _Key, *, since: float) -> AppCredit:
+    _, app_id, owner_id = key
+    credit = CreditStatement(0.0, RecentAverage(0.0, since))
+    return AppCredit(app_id=AppId(app_id), owner_id=owner_id, n_results=0, credit=credit)
+
+
+def _with_entries(key: _Key, known: AppCredit | None, entries: Sequence[FollowedEntry]) -> AppCredit:
     if known is None:
         # The average begins at 0 when the first work began, as that of a host does at its first contact: the rule for a first
         # sample would take the minutes of one short task for a whole day.
         first = min((entry.work_start or entry.time for entry in entries), default=0.0)
-        known = 0, CreditStatement(0.0, RecentAverage(0.0, first))
-    n_results, statement = known
+        known = _nothing(key, since=first)
+    n_results, statement = known.n_results, known.credit
     for entry in entries:
         if entry.granted >= 0:
             statement = credited(statement, credit=entry.granted, work_start=entry.work_start, now=entry.time)
         else:
             statement = corrected(statement, credit=entry.granted, granted_time=entry.time, now=entry.time)
         n_results += entry.kind in GRANTS
-    return n_results, statement
+    return replace(known, n_results=n_results, credit=statement)
 
 
-def _known(tx: Transaction, keys: Iterable[_Key]) -> dict[_Key, _Share]:
+def _known(tx: Transaction, keys: Iterable[_Key]) -> dict[_Key, AppCredit]:
     """Return the stored credit of these owners, read together by kind of owner and app."""
     ids: dict[tuple[str, int], list[int]] = defaultdict(list)
     for owner, app_id, owner_id in keys:
         ids[owner, app_id].append(owner_id)
-    found: dict[_Key, _Share] = {}
+    found: dict[_Key, AppCredit] = {}
     for (owner, app_id), owner_ids in ids.items():
-        for row in tx.query_in(
-            f"SELECT {_APP_CREDIT.columns} FROM app_credit WHERE owner = ? AND app_id = ? AND owner_id IN (??)",
-            owner_ids,
-            (owner, app_id),
-        ):
-            share = _APP_CREDIT.load(row)
-            found[owner, app_id, share.owner_id] = share.n_results, share.credit
+        source = "app_credit WHERE owner = ? AND app_id = ? AND owner_id IN (??)"
+        for share in tx.load_in(_APP_CREDIT, source, owner_ids, (owner, app_id)):
+            found[owner, app_id, share.owner_id] = share
     return found
 
 
-def _save(tx: Transaction, shares: Mapping[_Key, _Share]) -> None:
-    tx.execute_many(
-        "INSERT INTO app_credit (owner, app_id, owner_id, n_results, total_credit, expavg_credit, expavg_time)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (owner, app_id, owner_id) DO UPDATE SET n_results = excluded.n_results,"
-        " total_credit = excluded.total_credit, expavg_credit = excluded.expavg_credit, expavg_time = excluded.expavg_time",
-        [
-            (*key, n_results, statement.total, statement.recent.value, statement.recent.time)
-            for key, (n_results, statement) in shares.items()
-        ],
-    )
+def _save(tx: Transaction, shares: Mapping[_Key, AppCredit]) -> None:
+    tx.execute_many(_SAVE, [(*_SAVED.values(share), owner) for (owner, _, _), share in shares.items()])
 
 
 def credit_by_app(db: Database, owner: Owner, owner_id: int) -> list[AppCredit]:
     """Return the credit of one owner by app, largest first."""
-    rows = db.query(
-        f"SELECT {_APP_CREDIT.columns} FROM app_credit WHERE owner = ? AND owner_id = ? ORDER BY total_credit DESC LIMIT 100",
-        (owner, owner_id),
-    )
-    return [_APP_CREDIT.load(row) for row in rows]
+    source = "app_credit WHERE owner = ? AND owner_id = ? ORDER BY total_credit DESC LIMIT 100"
+    return db.load(_APP_CREDIT, source, (owner, owner_id))
 
 
 IDLE_PAGE = 2000

@@ -20,11 +20,10 @@ from cobblestone.store.averages import CREDIT
 from cobblestone.store.credit.app_credit import FollowedEntry, Owner, move_mark, next_entries
 from cobblestone.store.credit.ledger import GRANTS
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import RowMapper
 
 _SAVED = CREDIT.writer()
 _SAVE = _SAVED.upsert("contribution", "owner", "owner_id", "kind")
-_encode = msgspec.json.Encoder().encode
-
 _Key = tuple[Owner, int, Contribution]
 
 
@@ -41,23 +40,12 @@ class ContributionEntry:
     facts: Mapping[str, object]  #: what the amount was computed from
 
 
+_ENTRY = RowMapper(ContributionEntry).writer()
+
+
 def grant(tx: Transaction, entries: Sequence[ContributionEntry]) -> None:
     """Add entries to the ledger, and to totals and averages of their computers and volunteers."""
-    tx.execute_many(
-        "INSERT INTO contribution_entry (time, kind, host_id, user_id, amount, work_start, facts) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [
-            (
-                each.time,
-                each.kind,
-                each.host_id,
-                each.user_id,
-                each.amount,
-                each.work_start,
-                _encode(each.facts).decode(),
-            )
-            for each in entries
-        ],
-    )
+    tx.execute_many(_ENTRY.insert("contribution_entry"), map(_ENTRY.values, entries))
     by_owner: defaultdict[_Key, list[ContributionEntry]] = defaultdict(list)
     for entry in entries:
         by_owner[Owner.HOST, entry.host_id, entry.kind].append(entry)

@@ -32,7 +32,9 @@ _APPS = RowMapper(
         )
     },
 )
+_SAVED_APP = _APPS.writer(without=("min_avg_pfc", "host_scale_check", "credit_per_cpu_second"))
 _VERSIONS = RowMapper(VersionStatistics, {"pfc": running_average("pfc")})
+_SAVED_VERSION = _VERSIONS.writer(without=("pfc_scale",))
 _RECORDS = RowMapper(VersionRecord, {"app_version_id": "id", "is_gpu": "0", "pfc": running_average("pfc")})
 
 
@@ -48,20 +50,8 @@ def app_statistics(db: Database, app_ids: Sequence[AppId]) -> dict[AppId, AppSta
 def save_app_statistics(tx: Transaction, changed: Mapping[AppId, AppStatistics]) -> None:
     """Store the sums and scale of the second system."""
     tx.execute_many(
-        "UPDATE app SET flops_scale = ?, counted_benchmark_credit = ?, counted_credit = ?, counted_cpu_seconds = ?,"
-        " counted_jobs = ? WHERE id = ?",
-        [
-            (
-                app.flops_scale,
-                app.counted.benchmark_credit,
-                app.counted.counted_credit,
-                app.counted.cpu_seconds,
-                app.counted.jobs,
-                app_id,
-            )
-            for app_id, app in changed.items()
-            if app.counted is not None
-        ],
+        _SAVED_APP.update("app"),
+        [(*_SAVED_APP.values(app), app_id) for app_id, app in changed.items() if app.counted is not None],
     )
 
 
@@ -82,11 +72,8 @@ def apps_of_versions(db: Database) -> dict[AppVersionId, AppId]:
 def save_version_statistics(tx: Transaction, changed: Mapping[AppVersionId, VersionStatistics]) -> None:
     """Store the means of app versions."""
     tx.execute_many(
-        "UPDATE app_version SET pfc_n = ?, pfc_avg = ?, pfc_var = ?, pfc_q = ? WHERE id = ?",
-        [
-            (version.pfc.n, version.pfc.mean, version.pfc.variance, version.pfc.q, version_id)
-            for version_id, version in changed.items()
-        ],
+        _SAVED_VERSION.update("app_version"),
+        [(*_SAVED_VERSION.values(version), version_id) for version_id, version in changed.items()],
     )
 
 
@@ -153,12 +140,9 @@ _SCALES = RowMapper(
     StoredScale,
     {
         "app_version_id": "v.id",
-        "app_id": "v.app_id",
         "app_name": "a.name",
         "credit_system": "a.credit_system",
-        "platform": "v.platform",
-        "version_num": "v.version_num",
-        "plan_class": "v.plan_class",
+        **{name: f"v.{name}" for name in ("app_id", "platform", "version_num", "plan_class")},
         "recent": RECENT.embedded("v"),
         "pfc": running_average("pfc").embedded("v"),
         "scale": "v.pfc_scale",
@@ -168,15 +152,15 @@ _SCALES = RowMapper(
 
 def scales_in_use(db: Database) -> list[StoredScale]:
     """Return versions in use, the newest of each app, platform and plan class, by app."""
-    rows = db.query(
-        f"SELECT {_SCALES.columns} FROM app_version v JOIN app a ON a.id = v.app_id"
+    return db.load(
+        _SCALES,
+        "app_version v JOIN app a ON a.id = v.app_id"
         " WHERE v.deprecated = 0 AND a.deprecated = 0 AND NOT EXISTS (SELECT 1 FROM app_version newer"
         " WHERE newer.app_id = v.app_id AND newer.platform = v.platform AND newer.plan_class = v.plan_class"
         " AND newer.deprecated = 0 AND newer.version_num > v.version_num)"
         " ORDER BY a.name, v.platform, v.plan_class LIMIT ?",
         (MAX_VERSIONS,),
     )
-    return [_SCALES.load(row) for row in rows]
 
 
 def set_scales(

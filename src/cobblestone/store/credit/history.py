@@ -17,7 +17,7 @@ from typing import Literal
 from cobblestone.policy.credit import history
 from cobblestone.policy.credit.history import CreditPeriod, LedgerMark, Reached, day_of
 from cobblestone.store.averages import RECENT
-from cobblestone.store.credit.app_credit import FollowedEntry, Owner, move_mark, next_entries
+from cobblestone.store.credit.app_credit import TABLES, FollowedEntry, Owner, move_mark, next_entries
 from cobblestone.store.credit.ledger import CORRECTIONS, GRANTS, IS_CORRECTION, IS_GRANT
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
@@ -72,14 +72,10 @@ def ledger_marks(db: Database, owner: CreditOwner, *, since: float) -> list[Ledg
 PORTION = 200
 """Entries or rows in one write: some 15 ms, in which nothing else can write on SQLite."""
 _MARK = "credit_day_entry"
-_CREATED = {Owner.USER: "user_account", Owner.HOST: "host", Owner.TEAM: "team"}
 _HAS_MILESTONES = (Owner.USER, Owner.TEAM)
 _PERIODS = RowMapper(CreditPeriod, {"recent": RECENT})
 _STORED_PERIOD = _PERIODS.writer()
-_SAVED_PERIOD = (
-    f"{_STORED_PERIOD.insert('credit_day', 'owner', 'owner_id')} ON CONFLICT (owner, owner_id, day) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in _STORED_PERIOD.names if name != "day")
-)
+_SAVED_PERIOD = _STORED_PERIOD.upsert("credit_day", "owner", "owner_id", "day")
 
 _Key = tuple[Owner, int]
 
@@ -135,19 +131,16 @@ def _follow_owners(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
 def _last_periods(tx: Transaction, keys: Iterable[_Key]) -> dict[_Key, CreditPeriod]:
     found: dict[_Key, CreditPeriod] = {}
     for key in keys:
-        row = tx.one(
-            f"SELECT {_PERIODS.columns} FROM credit_day WHERE owner = ? AND owner_id = ? ORDER BY day DESC LIMIT 1",
-            key,
-        )
-        if row is not None:
-            found[key] = _PERIODS.load(row)
+        last = "credit_day WHERE owner = ? AND owner_id = ? ORDER BY day DESC LIMIT 1"
+        if (period := tx.first(_PERIODS, last, key)) is not None:
+            found[key] = period
     return found
 
 
 def _creation_times(tx: Transaction, keys: Iterable[_Key]) -> dict[_Key, float]:
     found: dict[_Key, float] = {}
     for owner, owner_id in keys:
-        created = tx.value(f"SELECT create_time FROM {_CREATED[owner]} WHERE id = ?", (owner_id,))
+        created = tx.value(f"SELECT create_time FROM {TABLES[owner]} WHERE id = ?", (owner_id,))
         if created is not None:
             found[owner, owner_id] = float(created)
     return found
@@ -188,9 +181,9 @@ def thin(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
 def _thin_span(tx: Transaction, key: _Key, first: int, n_days: int) -> None:
     where = "owner = ? AND owner_id = ? AND day >= ? AND day < ?"
     values = (*key, first, first + n_days)
-    rows = tx.query(f"SELECT {_PERIODS.columns} FROM credit_day WHERE {where} ORDER BY day", values)
+    periods = tx.load(_PERIODS, f"credit_day WHERE {where} ORDER BY day", values)
     tx.execute(f"DELETE FROM credit_day WHERE {where}", values)
-    _save(tx, key, history.thinned([_PERIODS.load(row) for row in rows], n_days=n_days))
+    _save(tx, key, history.thinned(periods, n_days=n_days))
 
 
 def credit_periods(db: Database, owner: CreditOwner) -> list[CreditPeriod]:
@@ -200,13 +193,7 @@ def credit_periods(db: Database, owner: CreditOwner) -> list[CreditPeriod]:
         merged = db.query("SELECT id FROM host WHERE merged_into = ? ORDER BY id LIMIT 100", (owner.id,))
         ids += [row[0] for row in merged]
     return history.together(
-        [
-            _PERIODS.load(row)
-            for row in db.query(
-                f"SELECT {_PERIODS.columns} FROM credit_day WHERE owner = ? AND owner_id = ? ORDER BY day",
-                (owner.kind, id_),
-            )
-        ]
+        db.load(_PERIODS, "credit_day WHERE owner = ? AND owner_id = ? ORDER BY day", (owner.kind, id_))
         for id_ in ids
     )
 

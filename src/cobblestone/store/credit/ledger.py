@@ -25,6 +25,7 @@ from cobblestone.domain.values import (
     WorkunitId,
     changed,
     float_sum,
+    form_of,
     value,
 )
 from cobblestone.domain.work import CreditOfRows
@@ -71,30 +72,9 @@ class CreditEntry:
     kind: str = GRANT
 
 
-def _entry_row(entry: CreditEntry, team_id: int | None, reasons: str, now: float) -> tuple[object, ...]:
-    return (
-        now,
-        entry.result_id,
-        entry.workunit_id,
-        entry.host_id,
-        entry.user_id,
-        team_id,
-        entry.app_version_id,
-        entry.kind,
-        entry.system,
-        entry.claimed,
-        entry.granted,
-        entry.unit,
-        entry.work_start,
-        reasons,
-        entry.facts,
-    )
-
-
-_INSERT_ENTRY = (
-    "INSERT INTO credit_entry (time, result_id, workunit_id, host_id, user_id, team_id, app_version_id, kind, system,"
-    " claimed, granted, unit, work_start, reasons, facts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
+_ENTRY = RowMapper(CreditEntry).writer(without=("reasons",))
+_INSERT_ENTRY = _ENTRY.insert("credit_entry", "time", "team_id", "reasons")
+_CREDIT = CREDIT.writer()
 
 
 def grant(tx: Transaction, entries: Sequence[CreditEntry], *, now: float) -> int:
@@ -138,7 +118,10 @@ def _write(tx: Transaction, entries: Sequence[CreditEntry], *, corrects: bool, n
     texts = _ReasonTexts()
     tx.execute_many(
         _INSERT_ENTRY,
-        [_entry_row(entry, team_of.get(entry.user_id), texts.of(entry.reasons), now) for entry in entries],
+        [
+            (*_ENTRY.values(entry), now, team_of.get(entry.user_id), texts.of(entry.reasons))
+            for entry in entries
+        ],
     )
     totals = _totals(tx, owners)
     if corrects:
@@ -201,10 +184,6 @@ class _ReasonTexts:
         return f"[{','.join(found)}]"
 
 
-def _reasons_text(reasons: Iterable[Reason]) -> str:
-    return _encode([_written(each) for each in reasons]).decode()
-
-
 def _written(why: Reason) -> tuple[object, ...]:
     return why.code, why.sentence, why.plain_values()
 
@@ -212,16 +191,6 @@ def _written(why: Reason) -> tuple[object, ...]:
 def _statements(db: Database, table: str, ids: Sequence[int]) -> dict[int, CreditStatement]:
     rows = db.query_in(f"SELECT {CREDIT.columns}, id FROM {table} WHERE id IN (??)", ids)
     return {row[-1]: CREDIT.load(row) for row in rows}
-
-
-def _save_statements(tx: Transaction, table: str, changed: Mapping[int, CreditStatement]) -> None:
-    tx.execute_many(
-        f"UPDATE {table} SET total_credit = ?, expavg_credit = ?, expavg_time = ? WHERE id = ?",
-        [
-            (statement.total, statement.recent.value, statement.recent.time, row_id)
-            for row_id, statement in changed.items()
-        ],
-    )
 
 
 def _lock(tx: Transaction, owners: Iterable[Sequence[int | None]]) -> None:
@@ -246,7 +215,8 @@ def _totals(db: Database, owners: Iterable[Sequence[int | None]]) -> CreditTotal
 
 def _save_totals(tx: Transaction, totals: CreditTotals) -> None:
     for kind, rows in totals.rows.items():
-        _save_statements(tx, kind, rows)
+        changes = [(*_CREDIT.values(statement), id_) for id_, statement in rows.items()]
+        tx.execute_many(_CREDIT.update(kind), changes)
 
 
 def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason, *, now: float) -> LedgerLine:
@@ -331,11 +301,21 @@ def merge_hosts(
     why = reason(
         "computers_merged", "Computer {earlier} was merged into {later}.", earlier=earlier, later=later
     )
-    facts = _encode({"from_host": earlier, "created": created}).decode()
-    tx.execute(
-        _INSERT_ENTRY,
-        (now, 0, 0, later, user_id, None, None, MERGE, "", 0.0, 0.0, 0.0, now, _reasons_text([why]), facts),
+    entry = CreditEntry(
+        result_id=ResultId(0),
+        workunit_id=WorkunitId(0),
+        host_id=later,
+        user_id=user_id,
+        app_version_id=None,
+        system="",
+        granted=0.0,
+        unit=0.0,
+        work_start=now,
+        reasons=(why,),
+        facts=_encode({"from_host": earlier, "created": created}).decode(),
+        kind=MERGE,
     )
+    _append(tx, entry, None, now=now)
     totals = CreditTotals()
     totals.rows["host"] = _statements(tx, "host", [earlier, later])
     totals.merge("host", earlier, later, now=now)
@@ -372,30 +352,25 @@ def _append_correction(
     now: float,
 ) -> None:
     """Write a correction for the owners of ``line``, of what was granted at ``granted_time``."""
-    tx.execute(
-        _INSERT_ENTRY,
-        (
-            now,
-            line.result_id,
-            line.workunit_id,
-            line.host_id,
-            line.user_id,
-            line.team_id,
-            line.app_version_id,
-            kind,
-            line.system,
-            0.0,
-            amount,
-            line.unit,
-            line.work_start,
-            _reasons_text([why]),
-            _encode({"granted_time": granted_time, **facts}).decode(),
-        ),
+    entry = form_of(
+        CreditEntry,
+        line,
+        claimed=0.0,
+        granted=amount,
+        reasons=(why,),
+        facts=_encode({"granted_time": granted_time, **facts}).decode(),
+        kind=kind,
     )
+    _append(tx, entry, line.team_id, now=now)
     totals = _totals(tx, [line.owners()])
     totals.correct(line.owners(), credit=amount, granted_time=granted_time, now=now)
     _save_totals(tx, totals)
     tx.execute("UPDATE result SET granted_credit = granted_credit + ? WHERE id = ?", (amount, line.result_id))
+
+
+def _append(tx: Transaction, entry: CreditEntry, team_id: int | None, *, now: float) -> None:
+    text = _encode([_written(each) for each in entry.reasons]).decode()
+    tx.execute(_INSERT_ENTRY, (*_ENTRY.values(entry), now, team_id, text))
 
 
 def trickle_seconds(db: Database, result_ids: Sequence[ResultId]) -> dict[ResultId, float]:
@@ -440,7 +415,7 @@ _DECAYS = RowMapper(DecayPass, {"table": "table_name"})
 
 def decay_passes(db: Database) -> list[DecayPass]:
     """Return all of them, oldest first."""
-    return [_DECAYS.load(row) for row in db.query(f"SELECT {_DECAYS.columns} FROM credit_decay ORDER BY id")]
+    return db.load(_DECAYS, "credit_decay ORDER BY id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,8 +446,7 @@ def note_inheritance(
 
 def inheritances(db: Database) -> list[Inheritance]:
     """Return all of them, oldest first."""
-    rows = db.query(f"SELECT {_INHERITANCES.columns} FROM credit_inheritance ORDER BY id")
-    return [_INHERITANCES.load(row) for row in rows]
+    return db.load(_INHERITANCES, "credit_inheritance ORDER BY id")
 
 
 def all_statements(db: Database, table: str) -> dict[int, tuple[float, CreditStatement]]:

@@ -12,21 +12,20 @@ Each question looks at a bounded number of rows, so its cost does not grow with 
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from cobblestone.domain.values import AppVersionId, BatchId
-from cobblestone.domain.work import Outcome, Result, ValidateState, WorkunitError
+from cobblestone.domain.values import AppVersionId, BatchId, ResultId
+from cobblestone.domain.work import Outcome, ValidateState, WorkunitError
 from cobblestone.policy.dispatch.rollout import RolloutPlan, StageRecord
 from cobblestone.policy.lifecycle import states
 from cobblestone.policy.lifecycle.deadlines import PARKED_UNTIL
+from cobblestone.policy.lifecycle.failures import FailureGroup, group_failures
 from cobblestone.store.catalog.apps import CATALOGUE_CHANGED, to_json
 from cobblestone.store.engine.database import Database, Parameters, Transaction
-from cobblestone.store.engine.mapping import RowMapper
+from cobblestone.store.engine.mapping import Column, RowMapper
 from cobblestone.store.work import steps
 from cobblestone.store.work.rows import RESULTS, last_words, stderr_of_results
 
@@ -157,30 +156,37 @@ class EndingRow:
     endings: Endings
 
 
+def _count(condition: str) -> Column:
+    return Column(sql=f"SUM(CASE WHEN {condition} THEN 1 ELSE 0 END)", decode=int)
+
+
+_ENDINGS = RowMapper(
+    EndingRow,
+    {
+        "host_id": "COALESCE(r.host_id, 0)",
+        "version_id": "COALESCE(r.app_version_id, 0)",
+        "endings": RowMapper(
+            Endings,
+            {
+                "good": _count(_GOOD),
+                "error": _count(f"r.outcome = {Outcome.CLIENT_ERROR}"),
+                "no_reply": _count(f"r.outcome = {Outcome.NO_REPLY}"),
+                "invalid": _count(_INVALID),
+            },
+        ),
+    },
+)
+
+
 def endings(db: Database, *, since: float, version_id: int | None = None) -> list[EndingRow]:
     """Return the outcomes of results since a time (Unix seconds), by host and app version; optionally of one version."""
     newest = int(db.value("SELECT COALESCE(MAX(id), 0) FROM result"))
     wanted = "" if version_id is None else " AND r.app_version_id = ?"
-    rows = db.query(
-        f"SELECT COALESCE(r.host_id, 0), COALESCE(r.app_version_id, 0), SUM({_case(_GOOD)}),"
-        f" SUM({_case(f'r.outcome = {Outcome.CLIENT_ERROR}')}), SUM({_case(f'r.outcome = {Outcome.NO_REPLY}')}),"
-        f" SUM({_case(_INVALID)})"
-        f" FROM result r WHERE r.id > ? AND {_ENDED} AND {_ENDED_AT} >= ?{wanted}"
-        " GROUP BY r.host_id, r.app_version_id",
+    return db.load(
+        _ENDINGS,
+        f"result r WHERE r.id > ? AND {_ENDED} AND {_ENDED_AT} >= ?{wanted} GROUP BY r.host_id, r.app_version_id",
         [newest - RATE_WINDOW, since, *([] if version_id is None else [version_id])],
     )
-    return [
-        EndingRow(
-            host_id=row[0],
-            version_id=row[1],
-            endings=Endings(good=int(row[2]), error=int(row[3]), no_reply=int(row[4]), invalid=int(row[5])),
-        )
-        for row in rows
-    ]
-
-
-def _case(condition: str) -> str:
-    return f"CASE WHEN {condition} THEN 1 ELSE 0 END"
 
 
 class _System(msgspec.Struct):
@@ -310,21 +316,6 @@ def rare_counts(db: Database) -> dict[str, int]:
 
 FAILURES_READ = 1000
 """Groups are made of the newest so many failures."""
-N_EXAMPLES = 3
-_N_HOSTS = 5
-_VARYING = re.compile(r"0x[0-9a-fA-F]+|\d+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailureGroup:
-    """Results that failed in the same way."""
-
-    newest: tuple[Result, ...]  #: examples, the newest first; at least one
-    said: str  #: what the program of the newest one wrote last; empty: nothing
-    n_results: int
-    n_jobs: int
-    n_hosts: int
-    host_ids: tuple[int, ...]  #: the first few by number of these results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -376,23 +367,6 @@ def _failures(db: Database, source: str, condition: str, parameters: Parameters)
     )
     found = [RESULTS.load(row) for row in rows[:FAILURES_READ]]
     texts = stderr_of_results(db, [result.id for result in found])
-    alike: dict[tuple[int, int, str], list[Result]] = {}
-    for result in found:
-        # Numbers in a line are of this one run: addresses, times, names of folders.
-        said = _VARYING.sub("0", last_words(texts.get(result.id, "")))
-        alike.setdefault((result.outcome, result.exit_status, said), []).append(result)
-    groups = [_group(results, texts.get(results[0].id, "")) for results in alike.values()]
-    groups.sort(key=lambda group: (-group.n_results, -group.newest[0].id))
-    return Failures(groups=tuple(groups), cut=len(rows) > FAILURES_READ)
-
-
-def _group(results: Sequence[Result], text: str) -> FailureGroup:
-    hosts = Counter(result.host_id for result in results if result.host_id is not None)
-    return FailureGroup(
-        newest=tuple(results[:N_EXAMPLES]),
-        said=last_words(text),
-        n_results=len(results),
-        n_jobs=len({result.workunit_id for result in results}),
-        n_hosts=len(hosts),
-        host_ids=tuple(host_id for host_id, _ in hosts.most_common(_N_HOSTS)),
-    )
+    said = {ResultId(id_): last_words(text) for id_, text in texts.items()}
+    systems = systems_of_hosts(db, sorted({result.host_id for result in found if result.host_id is not None}))
+    return Failures(groups=tuple(group_failures(found, said, systems)), cut=len(rows) > FAILURES_READ)

@@ -16,7 +16,7 @@ from typing import TypeVar
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import User
 from cobblestone.domain.values import AppId, BatchId, HostId, ResultId
-from cobblestone.domain.work import JobState, TaskState, WorkunitError
+from cobblestone.domain.work import JobState, TaskState
 from cobblestone.store.engine.database import Database
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import RowMapper
@@ -25,7 +25,7 @@ from cobblestone.store.operation.ranking import PAGE_SIZE
 from cobblestone.store.people.hosts import HOSTS
 from cobblestone.store.people.users import USERS
 from cobblestone.store.work import archive
-from cobblestone.store.work.batches import JOB_COLUMNS, RUNNING, JobRow
+from cobblestone.store.work.batches import JOB_COLUMNS, JOB_CONDITIONS, JobRow
 
 T = TypeVar("T")
 
@@ -40,16 +40,6 @@ class Page:
 
     limit: int
     before: int | None = None
-
-
-_OPEN = "w.completed_seq IS NULL AND w.error_mask = 0"
-_CONDITIONS = {
-    JobState.WAITING: f"{_OPEN} AND NOT {RUNNING}",
-    JobState.RUNNING: f"{_OPEN} AND {RUNNING}",
-    JobState.DONE: "w.completed_seq IS NOT NULL AND w.error_mask = 0",
-    JobState.FAILED: f"w.error_mask <> 0 AND w.error_mask & {int(WorkunitError.CANCELLED)} = 0",
-    JobState.CANCELLED: f"w.error_mask & {int(WorkunitError.CANCELLED)} <> 0",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +84,7 @@ def newest_workunits(
     wanted = [] if batch_id is None else [batch_id]
     conditions = ["w.app_id = ?"] if app_id is not None else []
     if status is not None:
-        conditions.append(_CONDITIONS[status])
+        conditions.append(JOB_CONDITIONS[status])
     return db.load(
         _WORKUNITS,
         f"(SELECT * FROM workunit WHERE id < ?{of_batch} ORDER BY id DESC LIMIT {LOOKED_AT}) w"

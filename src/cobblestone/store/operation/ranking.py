@@ -10,7 +10,7 @@ from enum import StrEnum
 from cobblestone.domain.statistics import CreditStatement
 from cobblestone.policy.credit.history import RANKED_RECENT, Badge, BadgeKind, n_best
 from cobblestone.store.averages import CREDIT
-from cobblestone.store.credit.app_credit import Owner
+from cobblestone.store.credit.app_credit import TABLES, Owner
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.engine import Row
 
@@ -38,7 +38,6 @@ class Ranked:
     credit: CreditStatement
 
 
-_TABLES: Mapping[Owner, str] = {Owner.USER: "user_account", Owner.HOST: "host", Owner.TEAM: "team"}
 SHOWN: Mapping[Owner, str] = {
     Owner.USER: "erased_time IS NULL",
     Owner.HOST: "merged_into IS NULL AND removed_time IS NULL",
@@ -49,7 +48,7 @@ SHOWN: Mapping[Owner, str] = {
 
 def top(db: Database, owner: Owner, order: Order, *, page: int, app_id: int | None = None) -> list[Ranked]:
     """Return a page (from 0) of a top list, with one more row if there is a next page."""
-    table, condition = _TABLES[owner], SHOWN[owner]
+    table, condition = TABLES[owner], SHOWN[owner]
     bounds = (PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE)
     if app_id is None:
         rows = db.query(
@@ -93,7 +92,7 @@ def place(db: Database, owner: Owner, order: Order, owner_id: int, *, n_beside: 
 
     Ranks are counted in the index alone: a look at all of 100,000 takes milliseconds.
     """
-    table, column = _TABLES[owner], order.column
+    table, column = TABLES[owner], order.column
     shown = f"FROM {table} WHERE {SHOWN[owner]} AND {column} > 0"
     columns = f"SELECT {CREDIT.columns}, id {shown}"
     own = db.one(f"{columns} AND id = ?", (owner_id,))
@@ -121,7 +120,7 @@ def place(db: Database, owner: Owner, order: Order, owner_id: int, *, n_beside: 
 def credit_after(db: Database, owner: Owner, after: int, *, limit: int) -> list[tuple[int, float, float]]:
     """Return number, total and recent average credit of some owners after a number; 0 for those not in the lists."""
     rows = db.query(
-        f"SELECT id, total_credit, expavg_credit, CASE WHEN {SHOWN[owner]} THEN 1 ELSE 0 END FROM {_TABLES[owner]}"
+        f"SELECT id, total_credit, expavg_credit, CASE WHEN {SHOWN[owner]} THEN 1 ELSE 0 END FROM {TABLES[owner]}"
         " WHERE id > ? ORDER BY id LIMIT ?",
         (after, limit),
     )
@@ -130,7 +129,7 @@ def credit_after(db: Database, owner: Owner, after: int, *, limit: int) -> list[
 
 def rank_cutoff(db: Database, owner: Owner, percent: float) -> float | None:
     """Return the recent average credit of the last one among the best so many per cent; None if there are none."""
-    ranked = f"FROM {_TABLES[owner]} WHERE {SHOWN[owner]} AND expavg_credit >= {RANKED_RECENT}"
+    ranked = f"FROM {TABLES[owner]} WHERE {SHOWN[owner]} AND expavg_credit >= {RANKED_RECENT}"
     n_ranked = int(db.value(f"SELECT count(*) {ranked}"))
     if not n_ranked:
         return None

@@ -45,22 +45,10 @@ class ToldSums:
 
 def enrol(tx: Transaction, token_id: int, weak_keys: Sequence[str], *, now: float) -> list[str]:
     """Return the names of accounts in the order of their weak keys; empty for an unknown key."""
-    found = {
-        row[0]: int(row[1])
-        for row in tx.query_in(
-            "SELECT weak_authenticator, id FROM user_account WHERE weak_authenticator IN (??)"
-            " AND erased_time IS NULL",
-            list(dict.fromkeys(weak_keys)),
-        )
-    }
-    known = {
-        int(row[0]): str(row[1])
-        for row in tx.query_in(
-            "SELECT user_id, account FROM told_account WHERE token_id = ? AND user_id IN (??)",
-            sorted(found.values()),
-            (token_id,),
-        )
-    }
+    by_key = "SELECT weak_authenticator, id FROM user_account WHERE weak_authenticator IN (??) AND erased_time IS NULL"
+    found: dict[str, int] = dict(tx.query_in(by_key, list(dict.fromkeys(weak_keys))))
+    named = "SELECT user_id, account FROM told_account WHERE token_id = ? AND user_id IN (??)"
+    known: dict[int, str] = dict(tx.query_in(named, sorted(found.values()), (token_id,)))
     names = {key: known.get(user_id) or secrets.token_hex(16) for key, user_id in found.items()}
     tx.execute_many(
         "INSERT INTO told_account (token_id, account, user_id, weak_authenticator, enrol_time) VALUES (?, ?, ?, ?, ?)"
@@ -71,12 +59,8 @@ def enrol(tx: Transaction, token_id: int, weak_keys: Sequence[str], *, now: floa
 
 
 def _users(db: Database, token_id: int, accounts: Sequence[str]) -> dict[str, int]:
-    rows = db.query_in(
-        f"SELECT t.account, t.user_id FROM {_TOLD} WHERE t.token_id = ? AND t.account IN (??)",
-        list(dict.fromkeys(accounts)),
-        (token_id,),
-    )
-    return {str(row[0]): int(row[1]) for row in rows}
+    sql = f"SELECT t.account, t.user_id FROM {_TOLD} WHERE t.token_id = ? AND t.account IN (??)"
+    return dict(db.query_in(sql, list(dict.fromkeys(accounts)), (token_id,)))
 
 
 def job_grants(
@@ -112,17 +96,11 @@ def _grant(
 def totals(db: Database, token_id: int, questions: Sequence[tuple[str, int]]) -> list[float | None]:
     """Return the credit of accounts, or of their computers, each given as (account, computer or 0); None: not reported."""
     users = _users(db, token_id, [account for account, _ in questions])
-    of_user = {
-        int(row[0]): float(row[1])
-        for row in db.query_in(
-            "SELECT id, total_credit FROM user_account WHERE id IN (??)", sorted(set(users.values()))
-        )
-    }
+    total = "SELECT id, total_credit FROM user_account WHERE id IN (??)"
+    of_user: dict[int, float] = dict(db.query_in(total, sorted(set(users.values()))))
     hosts = sorted({host for _, host in questions if host})
-    of_host = {
-        (int(row[0]), row[1]): float(row[2])
-        for row in db.query_in("SELECT id, user_id, total_credit FROM host WHERE id IN (??)", hosts)
-    }
+    sql = "SELECT id, user_id, total_credit FROM host WHERE id IN (??)"
+    of_host = {(host, user): float(credit) for host, user, credit in db.query_in(sql, hosts)}
     return [
         of_host.get((host, users.get(account, -1))) if host else of_user.get(users.get(account, -1))
         for account, host in questions
@@ -140,7 +118,7 @@ def day_sums(
         f"SELECT t.account, t.user_id FROM {_TOLD} WHERE t.token_id = ? AND t.account > ? ORDER BY t.account LIMIT ?",
         (token_id, after, limit),
     )
-    users = {int(row[1]): str(row[0]) for row in rows}
+    users: dict[int, str] = {user_id: account for account, user_id in rows}
     final, revoked = _granted_on(db, sorted(users), day)
     pending = _provisional(db, sorted(users)) if today else {}
     found = [
@@ -171,10 +149,10 @@ def _granted_on(db: Database, users: Sequence[int], day: int) -> tuple[dict[int,
         users,
         when,
     )
-    final = {int(row[0]): float(row[1]) for row in grants}
-    for row in corrections:
-        final[int(row[0])] = final.get(int(row[0]), 0.0) + float(row[1])
-    return final, {int(row[0]): float(row[2]) for row in corrections if row[2] > 0}
+    final: dict[int, float] = dict(grants)
+    for user_id, more, _ in corrections:
+        final[user_id] = final.get(user_id, 0.0) + more
+    return final, {user_id: revoked for user_id, _, revoked in corrections if revoked > 0}
 
 
 def _provisional(db: Database, users: Sequence[int]) -> dict[int, float]:
@@ -184,6 +162,6 @@ def _provisional(db: Database, users: Sequence[int]) -> dict[int, float]:
         users,
     )
     found = provisional_credit(db, "user", users)
-    for row in rows:
-        found[int(row[0])] = found.get(int(row[0]), 0.0) + float(row[1])
+    for user_id, expected in rows:
+        found[user_id] = found.get(user_id, 0.0) + expected
     return found

@@ -84,6 +84,17 @@ def recent_hosts(db: Database, *, limit: int) -> list[Host]:
     return db.load(HOSTS, "host WHERE merged_into IS NULL ORDER BY rpc_time DESC, id LIMIT ?", (limit,))
 
 
+def cores_at_hand(db: Database, *, since: float) -> tuple[float, float]:
+    """Return how many cores compute on average on computers that called since then, and their speed (operations per second).
+
+    Of at most the 1000 that called last.
+    """
+    active = [host.description for host in recent_hosts(db, limit=1000) if host.rpc_time >= since]
+    cores = [max(each.usable_ncpus or each.p_ncpus, 1) * availability(each) for each in active]
+    operations = sum(n * cpu_speed(each) for n, each in zip(cores, active, strict=True))
+    return sum(cores), operations / max(sum(cores), 1e-9)
+
+
 def speeds(db: Database) -> list[float]:
     """Return the speed of one CPU of each known host, in FLOPS, with the part of the time in which it computes."""
     found: list[float] = []
@@ -149,8 +160,8 @@ def reset_errors(tx: Transaction, host_id: HostId, *, now: float) -> None:
 
 def records_of_host(db: Database, host_id: HostId) -> dict[AppVersionId, HostAppVersion]:
     """Return quota and reliability of one host, by app version."""
-    rows = db.query(f"SELECT {RECORDS.columns} FROM host_app_version WHERE host_id = ?", (host_id,))
-    return {AppVersionId(row[1]): RECORDS.load(row) for row in rows}
+    found = db.load(RECORDS, "host_app_version WHERE host_id = ?", (host_id,))
+    return {each.app_version_id: each for each in found}
 
 
 def records(
@@ -160,10 +171,9 @@ def records(
     found = {key: HostAppVersion(host_id=key[0], app_version_id=key[1]) for key in keys}
     hosts = sorted({key[0] for key in found})
     db.lock("host", hosts)  # it stands for its records, of which some may not exist yet
-    for row in db.query_in(f"SELECT {RECORDS.columns} FROM host_app_version WHERE host_id IN (??)", hosts):
-        key = (HostId(row[0]), AppVersionId(row[1]))
-        if key in found:
-            found[key] = RECORDS.load(row)
+    for record in db.load_in(RECORDS, "host_app_version WHERE host_id IN (??)", hosts):
+        if (key := (record.host_id, record.app_version_id)) in found:
+            found[key] = record
     return found
 
 

@@ -193,13 +193,11 @@ def withdraw_message(tx: Transaction, team_id: TeamId, message_id: int) -> TeamM
     Raises:
         NotFound: the team has no such message.
     """
-    row = tx.one(
-        f"SELECT {_MESSAGES.columns} FROM team_message WHERE id = ? AND team_id = ?", (message_id, team_id)
-    )
-    if row is None or not row[3]:
+    found = tx.first(_MESSAGES, "team_message WHERE id = ? AND team_id = ?", (message_id, team_id))
+    if found is None or not found.title:
         raise NotFound(f"Team {team_id} has no message {message_id}.")
     tx.execute("UPDATE team_message SET title = '', text = '' WHERE id = ?", (message_id,))
-    return _MESSAGES.load(row)
+    return found
 
 
 def wants_messages(db: Database, user_id: int) -> bool:

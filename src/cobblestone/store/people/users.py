@@ -8,7 +8,7 @@ A session itself is a signed cookie (`cobblestone.service.pages.sessions`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from cobblestone.domain.errors import Conflict, NotFound, StoreError
@@ -75,6 +75,9 @@ class NewUserRow:
     show_hosts: bool = True  #: whether others see its computers and tasks
 
 
+_NEW_USER = RowMapper(NewUserRow).writer(without=("team_name",))
+
+
 def create_user(
     tx: Transaction, new: NewUserRow, *, weak_authenticator_of: Callable[[int], str], now: float
 ) -> User:
@@ -85,21 +88,11 @@ def create_user(
     """
     if tx.value("SELECT 1 FROM user_account WHERE email_addr = ?", (new.email_addr.lower(),)):
         raise Conflict(f"There is already an account for {new.email_addr}.")
+    new = replace(new, email_addr=new.email_addr.lower())
     user_id = tx.insert(
-        "INSERT INTO user_account (name, email_addr, authenticator, weak_authenticator, passwd_hash, cross_project_id,"
-        " create_time, country, expavg_time, show_hosts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            new.name,
-            new.email_addr.lower(),
-            new.authenticator,
-            new.authenticator,  # unique until the next statement sets it right
-            new.passwd_hash,
-            new.cross_project_id,
-            now,
-            new.country,
-            now,
-            int(new.show_hosts),
-        ),
+        _NEW_USER.insert("user_account", "weak_authenticator", "create_time", "expavg_time"),
+        # the weak one is unique until the next statement sets it right
+        (*_NEW_USER.values(new), new.authenticator, now, now),
     )
     tx.execute(
         "UPDATE user_account SET weak_authenticator = ? WHERE id = ?",

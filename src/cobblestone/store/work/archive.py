@@ -36,6 +36,7 @@ from cobblestone.ops.files import sync_file, sync_folder
 from cobblestone.policy.lifecycle.deadlines import why_not_purge
 from cobblestone.store.catalog.file_storage import FileStorage
 from cobblestone.store.engine.database import Database, Store, Transaction
+from cobblestone.store.engine.sqlite import SqliteEngine
 from cobblestone.store.work import lifecycle
 from cobblestone.store.work.steps import TO_ARCHIVE, matching
 
@@ -217,9 +218,9 @@ def _ready(db: Database, *, now: float, min_age: float, limit: int) -> list[int]
     return ready
 
 
-def _rows(db: Database, ids: Sequence[int]) -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:
+def _rows(db: Database, ids: Sequence[int]) -> Tables:
     """Return rows of the archived tables with the names of their columns."""
-    found: dict[str, tuple[list[str], list[tuple[Any, ...]]]] = {}
+    found: dict[str, Rows] = {}
     keys: Sequence[int] = ids
     for table in TABLES:
         columns = db.columns(table)
@@ -259,34 +260,15 @@ def move_into_parts(old: Path, archive: Archive) -> None:
     """
     if archive.parts is None or not old.exists():
         return
-    with _opened(old) as connection:
-        after = 0
-        while ids := [
-            row[0]
-            for row in connection.execute(
-                f"SELECT id FROM workunit WHERE id > ? ORDER BY id LIMIT {MOVED_TOGETHER}", (after,)
-            )
-        ]:
-            between = "BETWEEN ? AND ?"
-            tables = {
-                "workunit": _selected(connection, f"workunit WHERE id {between}", after + 1, ids[-1]),
-                "result": _selected(connection, f"result WHERE workunit_id {between}", after + 1, ids[-1]),
-                "result_text": _selected(
-                    connection,
-                    f"result_text WHERE result_id IN (SELECT id FROM result WHERE workunit_id {between})",
-                    after + 1,
-                    ids[-1],
-                ),
-            }
+    with closing(SqliteEngine(old).connect(read_only=True)) as connection:
+        db, after = Database(connection), 0
+        query = f"SELECT id FROM workunit WHERE id > ? ORDER BY id LIMIT {MOVED_TOGETHER}"
+        while ids := [row[0] for row in db.query(query, (after,))]:
+            tables = _rows(db, ids)
             _append(archive.path, tables, part=archive.parts.add(tables))
             after = ids[-1]
     for suffix in ("", "-wal", "-shm"):
         old.with_name(old.name + suffix).unlink(missing_ok=True)
-
-
-def _selected(connection: sqlite3.Connection, what: str, first: int, last: int) -> Rows:
-    cursor = connection.execute(f"SELECT * FROM {what} ORDER BY 1", (first, last))
-    return [column[0] for column in cursor.description], cursor.fetchall()
 
 
 def _known_parts(path: Path) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -281,6 +282,15 @@ class JobRow:
 
 RUNNING = f"EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND r.{steps.IS_IN_PROGRESS})"
 """Condition on workunits ``w``: a result of it is on a host."""
+_OPEN = "w.completed_seq IS NULL AND w.error_mask = 0"
+JOB_CONDITIONS = {
+    JobState.WAITING: f"{_OPEN} AND NOT {RUNNING}",
+    JobState.RUNNING: f"{_OPEN} AND {RUNNING}",
+    JobState.DONE: "w.completed_seq IS NOT NULL AND w.error_mask = 0",
+    JobState.FAILED: f"w.error_mask <> 0 AND w.error_mask & {int(WorkunitError.CANCELLED)} = 0",
+    JobState.CANCELLED: f"w.error_mask & {int(WorkunitError.CANCELLED)} <> 0",
+}
+"""Conditions on workunits ``w``, by the state of the job."""
 JOB_COLUMNS: Mapping[str, str | Column] = {
     "workunit_id": "id",
     "output_specs": Column(decode=decode_outputs),
@@ -299,10 +309,26 @@ def finished_jobs(db: Database, batch_id: int, *, after: int, limit: int) -> lis
     )
 
 
-def list_jobs(db: Database, batch_id: int, *, after: int = 0, limit: int = 100) -> list[JobRow]:
-    """Return jobs of a batch in the order of their workunit ids, those greater than ``after``."""
+def list_jobs(
+    db: Database,
+    batch_id: int,
+    *,
+    after: int = 0,
+    limit: int = 100,
+    status: JobState | None = None,
+    text: str = "",
+) -> list[JobRow]:
+    """Return jobs of a batch in the order of their workunit ids, those greater than ``after``.
+
+    Optionally only those of one state, or with ``text`` in their name.
+    """
+    wanted = "1 = 1" if status is None else JOB_CONDITIONS[status]
+    pattern = "%" + re.sub(r"([%_\\])", r"\\\1", text) + "%"
+    named = " OR ".join(f"{name} LIKE ? ESCAPE '\\'" for name in ("lower(w.label)", "w.label", "w.name"))
     return db.load(
-        _JOBS, "workunit w WHERE w.batch_id = ? AND w.id > ? ORDER BY w.id LIMIT ?", (batch_id, after, limit)
+        _JOBS,
+        f"workunit w WHERE w.batch_id = ? AND w.id > ? AND {wanted} AND ({named}) ORDER BY w.id LIMIT ?",
+        (batch_id, after, pattern.lower(), pattern, pattern, limit),
     )
 
 
@@ -330,6 +356,11 @@ def many_unsent(db: Database, most: int) -> bool:
         f"SELECT COUNT(*) FROM (SELECT 1 FROM result WHERE {steps.IS_UNSENT} LIMIT ?) waiting", (most,)
     )
     return int(counted) >= most
+
+
+def count_unsent(db: Database) -> int:
+    """Return how many results are unsent."""
+    return db.number(f"SELECT COUNT(*) FROM result WHERE {steps.IS_UNSENT}")
 
 
 # -- ending -------------------------------------------------------------------------------------------

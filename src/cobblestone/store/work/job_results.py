@@ -194,6 +194,22 @@ def turnarounds(db: Database, app_id: AppId) -> list[Turnaround]:
     return [Turnaround(run_time=row[0], total=row[1]) for row in rows]
 
 
+def cost_lately(db: Database, app_id: AppId) -> tuple[float, float]:
+    """Return the CPU seconds of the 200 newest valid results of an app, and the operations that were estimated for them."""
+    rows = [row for row in _valid_lately(db, app_id) if row[4] > 0]
+    return sum(row[4] for row in rows), sum(row[1] for row in rows)
+
+
+def cost_of_batch(db: Database, batch_id: int) -> float | None:
+    """Return the CPU seconds of a batch's finished jobs with their repetitions, on average of the newest 200; None: none is."""
+    row = db.one(
+        "SELECT SUM(r.cpu_time), COUNT(DISTINCT w.id) FROM (SELECT id FROM workunit WHERE batch_id = ? AND completed_seq > 0"
+        " ORDER BY completed_seq DESC LIMIT 200) w JOIN result r ON r.workunit_id = w.id",
+        (batch_id,),
+    )
+    return None if row is None or not row[1] else float(row[0] or 0.0) / row[1]
+
+
 def paid_lately(db: Database, app_id: AppId) -> list[tuple[float, float]]:
     """Return credit and ``rsc_fpops_est`` of the 200 newest valid results of an app."""
     return [(row[0], row[1]) for row in _valid_lately(db, app_id)]
@@ -207,7 +223,7 @@ def counted_lately(db: Database, app_id: AppId) -> list[float]:
 
 def _valid_lately(db: Database, app_id: AppId) -> Sequence[Sequence[float]]:
     return db.query(
-        "SELECT r.granted_credit, w.rsc_fpops_est, r.fpops_counted, r.intops_counted"
+        "SELECT r.granted_credit, w.rsc_fpops_est, r.fpops_counted, r.intops_counted, r.cpu_time"
         " FROM result r JOIN workunit w ON w.id = r.workunit_id"
         f" WHERE r.app_id = ? AND r.validate_state = {ValidateState.VALID} ORDER BY r.id DESC LIMIT 200",
         (app_id,),

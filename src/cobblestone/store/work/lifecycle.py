@@ -38,6 +38,7 @@ from cobblestone.policy.validation.canonical import ValidationDecision, apply_de
 from cobblestone.store.catalog import files
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.engine import Parameters, Row
+from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.engine.process_group import SHARDS, Shards
 from cobblestone.store.work import job_results
 from cobblestone.store.work.rows import add_reasons, results_of_workunits, workunits
@@ -353,14 +354,13 @@ class HandlerFailure:
         return self.retry_time >= PARKED_UNTIL
 
 
+_FAILURES = RowMapper(HandlerFailure, {"n_failures": "handler_failures", "problem": "handler_problem"})
+
+
 def handler_failure(db: Database, workunit_id: int) -> HandlerFailure | None:
     """Return how the project's function failed on a workunit; None if it did not."""
-    row = db.one(
-        "SELECT handler_failures, handler_problem, retry_time FROM workunit WHERE id = ? AND handler_failures > 0"
-        " AND retry_time > 0",
-        (workunit_id,),
-    )
-    return None if row is None else HandlerFailure(n_failures=row[0], problem=row[1], retry_time=row[2])
+    failed = "workunit WHERE id = ? AND handler_failures > 0 AND retry_time > 0"
+    return db.first(_FAILURES, failed, (workunit_id,))
 
 
 def handler_failures(db: Database, workunit_ids: Sequence[int]) -> dict[WorkunitId, int]:

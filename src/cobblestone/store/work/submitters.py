@@ -66,7 +66,7 @@ def withdraw(tx: Transaction, user_id: UserId, *, now: float) -> None:
 
 def check_apps(db: Database, rights: SubmitRights) -> None:
     """Check that the named apps exist.  Raises NotFound."""
-    for name in sorted(rights.apps or ()):
+    for name in rights.apps or ():
         if apps.app_by_name(db, name) is None:
             raise NotFound(f"There is no app {name[:60]!r}. See: cobblestone app list")
 
@@ -102,7 +102,7 @@ def check_rights(tx: Transaction, submitter: ApiToken | None, app: str, n_jobs: 
     rights = found.rights
     if rights.apps is not None and app not in rights.apps:
         raise NotAllowed(
-            f"You may not submit jobs of the app {app}, only of {', '.join(sorted(rights.apps))}."
+            f"You may not submit jobs of the app {app}, only of {', '.join(rights.apps)}."
             " Ask the project's operator to allow it."
         )
     if rights.max_jobs is not None and n_jobs:

@@ -36,6 +36,7 @@ from cobblestone.domain.computing import (
     VersionOverride,
 )
 from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.domain.hosts import Coprocessor
 from cobblestone.domain.values import changed
 from cobblestone.wire.text.reader import Element, safe_parser
 from cobblestone.wire.text.writer import scalar
@@ -266,6 +267,7 @@ MAX_ENTRIES = 1000
 MAX_TEXT = 255
 HIGHEST_PRIORITY = 2
 MAX_CPUS = 10_000.0
+MAX_DEVICES = 64.0
 _DEFAULT = ClientConfig()
 _SWITCHES = {each.name for each in fields(ClientConfig) if each.type == "bool"}
 _WHOLE = {each.name for each in fields(ClientConfig) if each.type == "int"}
@@ -293,7 +295,6 @@ _NEEDLESS = {
 """Options that ask for what this client does, or leaves, in any case."""
 _NOT_SUPPORTED = {
     "allow_remote_gui_rpc": "start the client with --remote",
-    "coproc": "GPUs are found through their drivers",
     "dont_check_file_sizes": "sizes and hashes are always checked",
     "dont_suspend_nci": "",
     "exit_after_finish": "",
@@ -335,6 +336,7 @@ class _Options:
         self._gathered: dict[str, list[str]] = {}
         self._devices: dict[str, dict[str, set[int]]] = {"ignore_gpus": {}, "suspended_gpus": {}}
         self._excluded: list[ExcludedGpu] = []
+        self._declared: dict[str, Coprocessor] = {}
 
     def take(self, each: Element) -> None:
         """Read one option."""
@@ -350,6 +352,8 @@ class _Options:
             self._device(each, name)
         elif name == "exclude_gpu":
             self._excluded.append(_excluded(each, self.problems))
+        elif name == "coproc":
+            self._declare(each)
         elif name == "device_name":
             self.values[name] = _text(each)
         elif name == "proxy_info":
@@ -361,11 +365,22 @@ class _Options:
 
     def _device(self, each: Element, name: str) -> None:
         if name == _SUSPENDED:
-            kind, number = _text(_child(each, "type")), _child(each, "device_num")
+            kind, number = _text(each.find("type")), each.find("device_num")
             devices = self._devices["suspended_gpus"]
         else:
             kind, number, devices = _IGNORED[name], each, self._devices["ignore_gpus"]
         devices.setdefault(kind, set()).add(int(_signed(number, -1.0, self.problems)))
+
+    def _declare(self, each: Element) -> None:
+        device = Coprocessor(
+            type=_text(each.find("type"), 60),
+            count=int(_number(each, "count", 1.0, self.problems, MAX_DEVICES)),
+            peak_flops=_number(each, "peak_flops", 1e9, self.problems, 1e18),
+        )
+        if device.type and device.count:
+            self._declared[device.type] = device
+        else:
+            self.problems.append(f"line {each.sourceline}: <coproc> needs a <type>, and a <count> from 1")
 
     def config(self) -> ClientConfig:
         """Return everything that was read."""
@@ -381,7 +396,9 @@ class _Options:
                 problems.append(
                     f"<{name}> above {HIGHEST_PRIORITY} is not supported: jobs never go before other programs"
                 )
-        return ClientConfig(**values, exclude_gpus=tuple(self._excluded))
+        return ClientConfig(
+            **values, exclude_gpus=tuple(self._excluded), declared_devices=tuple(self._declared.values())
+        )
 
 
 def _log_flags(flags: Element, problems: list[str]) -> frozenset[str]:
@@ -429,7 +446,7 @@ def read_app_config(body: bytes) -> tuple[AppConfig, tuple[str, ...]]:
     versions: list[VersionOverride] = []
     for each in _some(root):
         if each.tag == "app":
-            apps[_text(_child(each, "name"))] = _app(each, problems)
+            apps[_text(each.find("name"))] = _app(each, problems)
         elif each.tag == "app_version":
             versions.append(_version(each, problems))
         elif each.tag not in _OF_PROJECT:
@@ -461,9 +478,9 @@ def _app(element: Element, problems: list[str]) -> AppLimits:
 
 def _version(element: Element, problems: list[str]) -> VersionOverride:
     return VersionOverride(
-        app_name=_text(_child(element, "app_name")),
-        plan_class=_text(_child(element, "plan_class")),
-        cmdline=_text(_child(element, "cmdline"), 1000),
+        app_name=_text(element.find("app_name")),
+        plan_class=_text(element.find("plan_class")),
+        cmdline=_text(element.find("cmdline"), 1000),
         avg_ncpus=_optional(element, "avg_ncpus", problems),
         ngpus=_optional(element, "ngpus", problems),
     )
@@ -471,10 +488,10 @@ def _version(element: Element, problems: list[str]) -> VersionOverride:
 
 def _excluded(element: Element, problems: list[str]) -> ExcludedGpu:
     return ExcludedGpu(
-        url=_text(_child(element, "url")),
-        device_num=int(_signed(_child(element, "device_num"), -1.0, problems)),
-        type=_text(_child(element, "type")),
-        app=_text(_child(element, "app")),
+        url=_text(element.find("url")),
+        device_num=int(_signed(element.find("device_num"), -1.0, problems)),
+        type=_text(element.find("type")),
+        app=_text(element.find("app")),
     )
 
 
@@ -484,10 +501,6 @@ def _some(parent: Element) -> Iterable[Element]:
 
 def _some_of(parent: Element, name: str) -> Iterable[Element]:
     return list(parent.iterfind(name))[:MAX_ENTRIES]
-
-
-def _child(parent: Element, name: str) -> Element | None:
-    return parent.find(name)
 
 
 def _text(element: Element | None, limit: int = MAX_TEXT) -> str:

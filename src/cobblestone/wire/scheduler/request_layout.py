@@ -119,6 +119,8 @@ _IN_RESULT = re.compile("<(stderr_out|file_info)>|</result>")
 _IN_FILE = re.compile("<(error_msg)>|</file_info>")
 _COPROC = _opening(*COPROC_TYPES)
 _IN_COPROC = _opening("coproc_opencl", "pci_info")
+#: Marks of app versions that say nothing to a server, such as ``dont_throttle`` of those that use a GPU.
+_MARK = re.compile(r"<\w+/>")
 
 
 class _Scan:
@@ -294,9 +296,9 @@ def _split_coproc(block: str) -> tuple[str, str]:
 
 
 def _app_version(block: str) -> tuple[Fields, Fields]:
-    before, opened, rest = block.partition("<coproc>")
+    before, opened, rest = _MARK.sub("", block).partition("<coproc>")
     if not opened:
-        return scan_fields(block, "app_version"), {}
+        return scan_fields(before, "app_version"), {}
     coproc, _, after = rest.partition("</coproc>")
     return scan_fields(before + after, "app_version"), scan_fields(coproc, "coproc")
 

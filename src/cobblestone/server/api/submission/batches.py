@@ -37,7 +37,7 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import interventions
 from cobblestone.store.people.credentials import ApiToken
 from cobblestone.store.work import batches, job_results, submitters, webhooks
-from cobblestone.store.work.batches import BatchRow
+from cobblestone.store.work.batches import BatchRow, NewJob
 from cobblestone.store.work.rows import result_text
 
 KEEP_ALIVE_SECONDS = 15.0
@@ -177,6 +177,37 @@ def _describe_batch(
     )
 
 
+def planned_jobs(
+    db: Database,
+    app: App,
+    submitter: ApiToken | None,
+    body: schema.NewBatch | schema.MoreJobs,
+    *,
+    priority: int,
+    first: int = 0,
+) -> list[NewJob]:
+    """Return the jobs that a request asks for; ``priority``: of the batch; ``first``: number of the first one.
+
+    Raises:
+        JobError: a job cannot be made; the text says which, and why.
+        NotAllowed: it asks for what the submitter may not have.
+        NotFound: there is no such target.
+    """
+    bodies, limits = body.jobs, body.limits
+    if submitter is not None and submitter.user_id is not None:
+        job_forms.check_privileges(priority, bodies)
+    job_forms.check_targets(db, [body.target, *(job.target for job in bodies)])
+    names = {file.file for body in bodies for file in body.inputs}
+    maker = job_forms.JobMaker(
+        app,
+        apps.job_form(db, app.id),
+        limits_with(limits, app.limits) if limits != LimitsBody() else app.limits,
+        frozenset(file.open_name for version in apps.list_versions(db, app.id) for file in version.files),
+        job_forms.target_from(body.target),
+    )
+    return maker.make(bodies, files.files_by_name(db, sorted(names)), first=first)
+
+
 def _add_jobs(
     tx: Transaction,
     ctx: ServerContext,
@@ -187,25 +218,13 @@ def _add_jobs(
     *,
     now: float,
 ) -> BatchRow:
-    bodies, limits = body.jobs, body.limits
-    submitters.check_rights(tx, submitter, app.name, len(bodies), now=now)
-    if submitter is not None and submitter.user_id is not None:
-        job_forms.check_privileges(batch.priority, bodies)
-    job_forms.check_targets(tx, [body.target, *(job.target for job in bodies)])
-    names = {file.file for body in bodies for file in body.inputs}
-    maker = job_forms.JobMaker(
-        app,
-        apps.job_form(tx, app.id),
-        limits_with(limits, app.limits) if limits != LimitsBody() else app.limits,
-        frozenset(file.open_name for version in apps.list_versions(tx, app.id) for file in version.files),
-        job_forms.target_from(body.target),
-    )
-    jobs = maker.make(bodies, files.files_by_name(tx, sorted(names)), first=batch.njobs)
+    submitters.check_rights(tx, submitter, app.name, len(body.jobs), now=now)
+    jobs = planned_jobs(tx, app, submitter, body, priority=batch.priority, first=batch.njobs)
     served = ctx.candidates.served(batch.priority)
     return batches.add_jobs(tx, batch, app.name, jobs, served=served, now=now)
 
 
-async def _check_room(ctx: ServerContext) -> None:
+async def check_room(ctx: ServerContext) -> None:
     """Refuse jobs when the disk is full or too many results are waiting.  Raises ApiProblem."""
     check_free_disk(ctx)
     most = ctx.settings.watch.max_unsent
@@ -225,7 +244,7 @@ async def create_batch(call: Call, body: schema.NewBatch) -> schema.BatchStatus:
     At most 1000 jobs in one request. For more, or for jobs that come one by one, create it with `open`, add jobs in
     several requests, and close it. The whole request is stored, or nothing of it.
     """
-    await _check_room(call.ctx)
+    await check_room(call.ctx)
     if not body.jobs and not body.open:
         raise ApiProblem(
             422, "no_jobs", "The batch has no jobs.", "Give jobs, or open = true if they follow later."
@@ -265,7 +284,7 @@ async def add_jobs(call: Call, batch_id: int, body: schema.MoreJobs) -> schema.B
 
     `first` is the number of jobs that the batch has already, so a repeated request adds nothing.
     """
-    await _check_room(call.ctx)
+    await check_room(call.ctx)
 
     def add(tx: Transaction) -> schema.BatchStatus:
         batch = batches.batch_by_id(tx, batch_id)
@@ -464,7 +483,7 @@ async def retry_batch(call: Call, batch_id: int) -> schema.BatchStatus:
 
     They become a batch of their own, which is the reply. Their input files must still be there.
     """
-    await _check_room(call.ctx)
+    await check_room(call.ctx)
     batch = await operations.retry_batch(call.ctx, batch_id, call.actor, submitter=call.token)
     return await call.read(lambda db: _describe_batch(call, db, batch))
 

@@ -1,12 +1,16 @@
-"""Files: inputs and app files, stored under the hash of their content; outputs, one by one or as a zip."""
+"""Files: inputs and app files, stored under the hash of their content; outputs, one by one, as a zip or as a table."""
 
 from __future__ import annotations
 
 import asyncio
+import csv
 import gzip
+import io
+import re
 import zipfile
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import chain
 from typing import IO, BinaryIO, cast
 
 import msgspec
@@ -15,17 +19,19 @@ from starlette.responses import Response, StreamingResponse
 
 from cobblestone.api_schema import apps as schema
 from cobblestone.api_schema import endpoints
+from cobblestone.api_schema.batches import JobStatus
 from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
+from cobblestone.domain.texts import folder_name, same_file
 from cobblestone.domain.values import ResultId
 from cobblestone.server.api.endpoints.routing import Call, answers
-from cobblestone.server.api.submission.jobs import output_name
+from cobblestone.server.api.submission.jobs import describe_jobs, output_name
 from cobblestone.server.core.context import ServerContext, free_bytes
 from cobblestone.service.http.api import ApiProblem
-from cobblestone.store.catalog import files
+from cobblestone.store.catalog import apps, files
 from cobblestone.store.catalog.files import FileRow, StagedFile, StagingWriter, place_of
 from cobblestone.store.engine.database import Database
 from cobblestone.store.work import batches
-from cobblestone.store.work.batches import JobRow
+from cobblestone.store.work.batches import BatchRow, JobRow
 from cobblestone.store.work.uploads import StoredOutput, outputs_of_results, unpack
 
 WRITE_CHUNK = 1 << 20
@@ -65,7 +71,11 @@ async def put_file(call: Call, name: str, query: schema.PutQuery) -> schema.Stor
             422, "bad_hash", "The path must end in the SHA-256 of the body: 64 hexadecimal digits."
         )
     check_free_disk(ctx)
-    staged = await _receive(call, ctx.settings.server.max_upload_bytes)
+    max_bytes = ctx.settings.server.max_upload_bytes
+    announced = call.request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > max_bytes:
+        raise _too_large(max_bytes)
+    staged = await receive(ctx, call.request.stream())
     if staged.sha256 != sha256:
         await asyncio.to_thread(staged.path.unlink)
         raise ApiProblem(
@@ -75,6 +85,11 @@ async def put_file(call: Call, name: str, query: schema.PutQuery) -> schema.Stor
             "Send it again.",
         )
     name = files.app_file_name(query.name, sha256) if query.name else files.input_name(sha256)
+    return _stored_file(await keep(ctx, staged, name, now=call.now))
+
+
+async def keep(ctx: ServerContext, staged: StagedFile, name: str, *, now: float) -> FileRow:
+    """Store a received file under a physical name."""
     place = files.place_of(ctx.folder.download, name)
     await ctx.storage.keep(place, staged.path)
     stored = await asyncio.to_thread(
@@ -83,22 +98,21 @@ async def put_file(call: Call, name: str, query: schema.PutQuery) -> schema.Stor
         ctx.folder.download,
         staged,
         name,
-        now=call.now,
+        now=now,
         compress=not ctx.storage.in_bucket,  # which has no packed twins
     )
     if ctx.storage.in_bucket and await asyncio.to_thread(ctx.storage.size, place) is None:
         await ctx.storage.keep(place, place)  # the deletion of an old file of this name had not been through
-    return _stored_file(stored)
+    return stored
 
 
-async def _receive(call: Call, max_bytes: int) -> StagedFile:
-    announced = call.request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > max_bytes:
-        raise _too_large(max_bytes)
-    with StagingWriter(call.ctx.folder.staging) as writer:
+async def receive(ctx: ServerContext, chunks: AsyncIterator[bytes]) -> StagedFile:
+    """Write a file that arrives in pieces to the staging folder.  Raises ApiProblem if it is larger than the project accepts."""
+    max_bytes = ctx.settings.server.max_upload_bytes
+    with StagingWriter(ctx.folder.staging) as writer:
         waiting: list[bytes] = []
         size = 0
-        async for chunk in call.request.stream():
+        async for chunk in chunks:
             waiting.append(chunk)
             size += len(chunk)
             if writer.nbytes + size > max_bytes:
@@ -148,7 +162,7 @@ ZIP_PAGE = 50
 log = structlog.get_logger(__name__)
 
 
-class _Content:
+class Content:
     """The bytes of an output, decompressed, in pieces."""
 
     def __init__(self, ctx: ServerContext, output: StoredOutput) -> None:
@@ -196,12 +210,6 @@ class _Content:
         return self._path.open("rb")
 
 
-def _outputs(db: Database, job: JobRow) -> list[StoredOutput]:
-    if job.status != "done" or job.canonical_result_id is None:
-        return []
-    return outputs_of_results(db, [job.canonical_result_id])[job.canonical_result_id]
-
-
 @answers(endpoints.GET_OUTPUT)
 async def get_output(call: Call, batch_id: int, job_id: int, name: str) -> Response:
     """Download an output.
@@ -209,9 +217,18 @@ async def get_output(call: Call, batch_id: int, job_id: int, name: str) -> Respo
     The bytes that the program wrote; unpacked, if the client compressed them.
     """
 
+    return await output_response(call.ctx, batch_id, job_id, name)
+
+
+async def output_response(ctx: ServerContext, batch_id: int, job_id: int, name: str) -> Response:
+    """Return an output as a download.  Raises NotFound."""
+
     def find(db: Database) -> StoredOutput:
         job = batches.job_of_batch(db, batch_id, job_id)
-        found = {output_name(job, output): output for output in _outputs(db, job)}
+        found = {
+            output_name(job, output): output
+            for output in _answers(db, [job]).get(job.canonical_result_id or ResultId(0), [])
+        }
         if name in found:
             return found[name]
         if job.status != "done":
@@ -222,23 +239,19 @@ async def get_output(call: Call, batch_id: int, job_id: int, name: str) -> Respo
             )
         raise NotFound(f"Job {job_id} has no output {name[:60]!r}; it has: {', '.join(found)}.")
 
-    content = _Content(call.ctx, await call.read(find))
+    content = Content(ctx, await ctx.store.aread(find))
     pieces = content.pieces()
     # The first piece is read before the status is sent, so that a missing file becomes an error and not a cut answer.
     first = await asyncio.to_thread(next, pieces, b"")
     headers = {} if content.nbytes is None else {"Content-Length": str(content.nbytes)}
     return StreamingResponse(
-        _stream(first, pieces), media_type="application/octet-stream", headers={**headers, **_NO_SNIFF}
+        streamed(chain([first], pieces)),
+        media_type="application/octet-stream",
+        headers={**headers, **_NO_SNIFF},
     )
 
 
 _NO_SNIFF = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"}
-
-
-async def _stream(first: bytes, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    while piece := await asyncio.to_thread(next, pieces, b""):
-        yield piece
 
 
 class _Pipe:
@@ -274,15 +287,20 @@ async def get_zip(call: Call, batch_id: int) -> Response:
     Of the jobs that are done now: a folder for each job, called as its submitter called it.
     """
     await call.read(lambda db: batches.batch_by_id(db, batch_id))
+    return zip_response(call.ctx, batch_id)
+
+
+def zip_response(ctx: ServerContext, batch_id: int) -> Response:
+    """Return all outputs of a batch as one zip, in constant memory."""
     return StreamingResponse(
-        _zip_stream(call.ctx, batch_id),
+        streamed(_zip_pieces(ctx, batch_id)),
         media_type="application/zip",
         headers={"Content-Disposition": f'attachment; filename="batch_{batch_id}.zip"'},
     )
 
 
-async def _zip_stream(ctx: ServerContext, batch_id: int) -> AsyncIterator[bytes]:
-    pieces = _zip_pieces(ctx, batch_id)
+async def streamed(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield pieces that are made in a thread, one after the other; empty ones are left out."""
     while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
         if piece:
             yield piece
@@ -291,20 +309,20 @@ async def _zip_stream(ctx: ServerContext, batch_id: int) -> AsyncIterator[bytes]
 def _zip_pieces(ctx: ServerContext, batch_id: int) -> Iterator[bytes]:
     pipe = _Pipe()
     after = 0
-    labels: set[str] = set()
+    taken: set[str] = set()
     with zipfile.ZipFile(pipe, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         while True:
             jobs, outputs = ctx.store.read(lambda db, after=after: _page(db, batch_id, after))
             for job in jobs:
-                folder = (
-                    job.label if job.label not in ("", ".", "..") and job.label not in labels else job.name
-                )
-                labels.add(folder)
+                folder = folder_name(job.label, job.name)
+                if same_file(folder) in taken:
+                    folder = job.name
+                taken.add(same_file(folder))
                 for output in outputs.get(job.canonical_result_id or ResultId(0), []):
                     with archive.open(
                         f"{folder}/{output_name(job, output)}", "w", force_zip64=True
                     ) as target:
-                        yield from _copy(_Content(ctx, output), target, pipe)
+                        yield from _copy(Content(ctx, output), target, pipe)
                     yield pipe.take()
             if len(jobs) < ZIP_PAGE:
                 break
@@ -312,7 +330,7 @@ def _zip_pieces(ctx: ServerContext, batch_id: int) -> Iterator[bytes]:
     yield pipe.take()
 
 
-def _copy(content: _Content, target: IO[bytes], pipe: _Pipe) -> Iterator[bytes]:
+def _copy(content: Content, target: IO[bytes], pipe: _Pipe) -> Iterator[bytes]:
     try:
         for piece in content.pieces():
             target.write(piece)
@@ -324,9 +342,90 @@ def _copy(content: _Content, target: IO[bytes], pipe: _Pipe) -> Iterator[bytes]:
 
 def _page(db: Database, batch_id: int, after: int) -> tuple[list[JobRow], dict[ResultId, list[StoredOutput]]]:
     jobs = batches.finished_jobs(db, batch_id, after=after, limit=ZIP_PAGE)
-    done = [
-        job.canonical_result_id
-        for job in jobs
-        if job.status == "done" and job.canonical_result_id is not None
+    return jobs, _answers(db, jobs)
+
+
+def _answers(db: Database, jobs: Sequence[JobRow]) -> dict[ResultId, list[StoredOutput]]:
+    done = [job.canonical_result_id for job in jobs if job.status == "done"]
+    return outputs_of_results(db, [id_ for id_ in done if id_ is not None])
+
+
+TABLE_COLUMNS = (
+    "job",
+    "name",
+    "status",
+    "inputs",
+    "arguments",
+    "result",
+    "host",
+    "run_time",
+    "credit",
+    "error",
+)
+MOST_SHOWN = 10_000  #: bytes of an output that stands in the table itself
+_NUMBER = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
+
+
+def table_response(ctx: ServerContext, batch: BatchRow) -> Response:
+    """Return a table of all jobs of a batch as CSV, with what their programs wrote where that is short; in constant memory."""
+    headers = {**_NO_SNIFF, "Content-Disposition": f'attachment; filename="batch_{batch.id}.csv"'}
+    return StreamingResponse(
+        streamed(_table(ctx, batch)), media_type="text/csv; charset=utf-8", headers=headers
+    )
+
+
+def _table(ctx: ServerContext, batch: BatchRow) -> Iterator[bytes]:
+    names = [
+        spec.open_name for spec in ctx.store.read(lambda db: apps.app_by_id(db, batch.app_id)).output_specs
     ]
-    return jobs, outputs_of_results(db, done)
+    yield _line([*TABLE_COLUMNS, *(f"output:{name}" for name in names)])
+
+    def read(db: Database, after: int) -> tuple[list[JobStatus], list[list[StoredOutput]]]:
+        jobs = batches.list_jobs(db, batch.id, after=after, limit=ZIP_PAGE)
+        answers = _answers(db, jobs)
+        outputs = [answers.get(job.canonical_result_id or ResultId(0), []) for job in jobs]
+        return describe_jobs(db, batch.id, jobs, ""), outputs
+
+    after = 0
+    while (page := ctx.store.read(lambda db, after=after: read(db, after)))[0]:
+        for job, outputs in zip(*page, strict=True):
+            written = {output.index: _shown(ctx, output) for output in outputs}
+            given = [file.file_name or file.name for file in job.inputs]
+            args = [f"{name}={value}" for name, value in job.args.items()] or [job.command_line]
+            about = [
+                job.id,
+                job.name or job.workunit,
+                job.status,
+                "; ".join(given),
+                "; ".join(args),
+                job.result,
+            ]
+            about += [job.host, job.run_time, job.credit, job.error]
+            yield _line([*about, *(written.get(place, "") for place in range(len(names)))])
+            after = job.id
+
+
+def _shown(ctx: ServerContext, output: StoredOutput) -> str:
+    """Return the text of a short output, else its size."""
+    text = b""
+    try:
+        for piece in Content(ctx, output).pieces() if output.nbytes <= MOST_SHOWN else ():
+            text += piece
+            if len(text) > MOST_SHOWN:
+                break
+        if 0 < len(text) <= MOST_SHOWN and b"\0" not in text:
+            return text.decode().removesuffix("\n")
+    except (CobblestoneError, UnicodeDecodeError):
+        pass  # it is not there any more, or no text
+    return f"({output.nbytes} bytes)"
+
+
+def _line(cells: Sequence[object]) -> bytes:
+    """Return a row; a text that a spreadsheet would take for a formula gets an apostrophe."""
+    texts = ["" if cell is None else str(cell) for cell in cells]
+    safe = [
+        f"'{text}" if text.startswith(tuple("=+-@\t\r")) and not _NUMBER.fullmatch(text) else text
+        for text in texts
+    ]
+    csv.writer(buffer := io.StringIO()).writerow(safe)
+    return buffer.getvalue().encode("utf-8", "backslashreplace")

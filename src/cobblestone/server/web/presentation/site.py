@@ -97,6 +97,7 @@ class ProjectSite(pages.Site[User, "ProjectVisit"]):
                 "project": ctx.settings.project,
                 "scheduler_tags": Markup(scheduler_link_tags(ctx.url("cgi-bin/cgi"))),  # noqa: S704  # escaped by its writer
                 "accounts": ctx.settings.accounts,
+                "institute": ctx.settings.oidc.name if ctx.settings.oidc.issuer else "",
                 "own_texts": ctx.texts.present,
                 "task_status": self._task_status,
                 "workunit_status": wording.workunit_status,
