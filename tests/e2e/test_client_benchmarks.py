@@ -13,7 +13,7 @@ import pytest
 import wasmtime
 
 from cobblestone.client import benchmarks
-from cobblestone.client.benchmarks import BenchmarkFailed, BenchmarkResult, are_due, run_benchmarks
+from cobblestone.client.benchmarks import BenchmarkFailed, are_due, run_benchmarks
 
 FOLDER = Path(benchmarks.__file__).parent
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
@@ -73,11 +73,9 @@ def test_a_measurement_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_they_are_due_for_new_hardware_and_every_five_days() -> None:
-    last = BenchmarkResult(whetstone=1e9, dhrystone=1e9, ncpus=4, at=1.8e9)
     day = 86400.0
-    assert are_due(None, ncpus=4, same_hardware=True, now=1.8e9)
-    assert not are_due(last, ncpus=4, same_hardware=True, now=1.8e9 + 4.9 * day)
-    assert are_due(last, ncpus=4, same_hardware=True, now=1.8e9 + 5 * day)
-    assert are_due(last, ncpus=8, same_hardware=True, now=1.8e9)
-    assert are_due(last, ncpus=4, same_hardware=False, now=1.8e9)
-    assert are_due(last, ncpus=4, same_hardware=True, now=1.8e9 - day)  # the clock was put back
+    assert are_due(0.0, same_hardware=True, now=1.8e9)
+    assert not are_due(1.8e9, same_hardware=True, now=1.8e9 + 4.9 * day)
+    assert are_due(1.8e9, same_hardware=True, now=1.8e9 + 5 * day)
+    assert are_due(1.8e9, same_hardware=False, now=1.8e9)
+    assert are_due(1.8e9, same_hardware=True, now=1.8e9 - day)  # the clock was put back

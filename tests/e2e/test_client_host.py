@@ -20,8 +20,8 @@ from cobblestone.client.conditions.host import (
     read_bus_properties,
     read_host_info,
     usable_cpus,
-    with_benchmarks,
 )
+from cobblestone.domain.values import changed
 from cobblestone.wire.scheduler.host import read_host_info as read_back
 from cobblestone.wire.scheduler.host import write_host_info
 from cobblestone.wire.text.reader import FieldReader, scan_fields
@@ -167,7 +167,7 @@ def test_this_computer_is_described_as_the_family_does(tmp_path: Path) -> None:
     assert host.os_name.startswith("Linux")
     assert f"[{os.uname().release}|libc" in host.os_version
     assert 0 < host.d_free < host.d_total
-    measured = with_benchmarks(host, whetstone=5e9, dhrystone=2e10, at=1.8e9)
+    measured = changed(host, p_fpops=5e9, p_iops=2e10, p_calculated=1.8e9)
     text = write_host_info(measured)
     notes: list[object] = []
     fields = scan_fields(text.removeprefix("<host_info>\n").removesuffix("</host_info>\n"), "host_info")

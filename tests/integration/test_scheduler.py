@@ -128,6 +128,15 @@ def test_a_lost_reply_is_made_good_by_sending_the_same_results_again(world: Worl
     assert world.value("SELECT COUNT(*) FROM result WHERE server_state = 4") == len(names)
 
 
+def test_without_a_list_of_its_tasks_nothing_is_taken_for_lost(world: World):
+    world.add_jobs(world.add_app(), n=2)
+    host = world.host(world.user("alice"))
+    host.rpc()
+    host.rpc(ask=1, lose_reply=True)
+    host.rpc(ask=1, other_results_listed=False)
+    assert not any("Resent lost task" in text for text in host.messages())
+
+
 def test_a_client_that_lost_its_state_is_recognised_by_its_cpid(world: World):
     world.add_jobs(world.add_app(), n=3)
     alice = world.user("alice")

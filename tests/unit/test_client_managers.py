@@ -123,5 +123,5 @@ def test_a_program_that_does_not_say_how_far_it_is_is_shown_by_its_time(tmp_path
 
 
 def test_a_gigabyte_of_disk_has_as_many_bytes_as_in_the_family() -> None:
-    allowed, _ = allowed_disk(ComputingPreferences(disk_max_used_gb=10.0), total=1e12, free=1e12, used=0.0)
+    allowed = allowed_disk(ComputingPreferences(disk_max_used_gb=10.0), total=1e12, free=1e12, used=0.0)
     assert allowed == 10 * 2**30

@@ -471,7 +471,6 @@ def test_limits_hold_per_direction_and_per_project() -> None:
     assert chosen(files, total=3) == ("a0", "a1", "b0")
     assert chosen(files, [waiting("r")]) == ("a0", "b0", "b1")
     assert chosen(files, [waiting("r", upload=True)] * 8) == ("a0", "a1", "b0", "b1")
-    assert chosen([*files, waiting("own", unlimited=True)], total=0) == ("own",)
 
 
 def test_transfers_that_have_begun_come_first_and_none_before_its_time() -> None:

@@ -31,7 +31,6 @@ from cobblestone.policy.dispatch.held_jobs import (
     HeldJob,
     LostDecision,
     LostResult,
-    find_lost,
     judge_held_job,
     resend_lost,
 )
@@ -259,15 +258,6 @@ def resend(
 def lost(number: int = 1, *, deadline: float = NOW + 24 * HOUR, **changes: Any) -> LostResult:
     facts = {key: changes.pop(key) for key in ("error_mask", "has_canonical_result") if key in changes}
     return LostResult(candidate=candidate(number, **changes), report_deadline=deadline, **facts)
-
-
-def test_results_are_lost_when_they_are_neither_listed_nor_reported():
-    here = [replace(HELD, name=f"wu_{n}") for n in range(3)]
-    assert [each.name for each in find_lost(here, {"wu_0"}, reported={"wu_2"})] == ["wu_1"]
-
-
-def test_without_a_list_nothing_is_known_to_be_lost():
-    assert find_lost([HELD], None) == ()
 
 
 def test_a_lost_result_is_sent_again_with_its_old_deadline():

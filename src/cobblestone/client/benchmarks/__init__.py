@@ -41,11 +41,9 @@ class BenchmarkResult:
     at: float  #: Unix seconds
 
 
-def are_due(last: BenchmarkResult | None, *, ncpus: int, same_hardware: bool, now: float) -> bool:
+def are_due(at: float, *, same_hardware: bool, now: float) -> bool:
     """Return whether to measure again: never done, done for other hardware, long ago, or in what is now the future."""
-    if last is None or last.ncpus != ncpus or not same_hardware:
-        return True
-    return not 0.0 <= now - last.at < PERIOD_SECONDS
+    return not (same_hardware and 0.0 <= now - at < PERIOD_SECONDS)
 
 
 async def run_benchmarks(

@@ -14,15 +14,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from cobblestone.client.benchmarks import BenchmarkFailed, BenchmarkResult, are_due, run_benchmarks
+from cobblestone.client.benchmarks import BenchmarkFailed, are_due, run_benchmarks
 from cobblestone.client.conditions.gpus import find_gpus, gpus_in_use, usable_coprocs, with_declared
-from cobblestone.client.conditions.host import (
-    HostWatch,
-    ReportedHost,
-    hardware_key,
-    read_host_info,
-    with_benchmarks,
-)
+from cobblestone.client.conditions.host import HostWatch, ReportedHost, hardware_key, read_host_info
 from cobblestone.client.records.app_versions import take_own_apps
 from cobblestone.client.records.folders import (
     APP_CONFIG,
@@ -156,20 +150,19 @@ class Conditions:
             host = changed(host, docker_version=found.version, docker_type=found.type)
             for each in found.report:
                 self._journal.say(each)
-        self._host = with_benchmarks(
-            host, whetstone=notes.p_fpops, dhrystone=notes.p_iops, at=notes.p_calculated
-        )
+        self._host = self._with_benchmarks(host)
+
+    def _with_benchmarks(self, host: HostInfo) -> HostInfo:
+        notes = self._state.notes
+        return changed(host, p_fpops=notes.p_fpops, p_iops=notes.p_iops, p_calculated=notes.p_calculated)
 
     def benchmarks_due(self) -> bool:
         """Return whether the processors must be measured: never done, long ago, or on other hardware."""
         notes = self._state.notes
         if self._in_force.config.skip_cpu_benchmarks or self._clock() < self._no_benchmark_before:
             return False
-        last = BenchmarkResult(
-            whetstone=notes.p_fpops, dhrystone=notes.p_iops, ncpus=self._host.p_ncpus, at=notes.p_calculated
-        )
         same = notes.hardware == self._hardware()
-        return are_due(last, ncpus=self._host.p_ncpus, same_hardware=same, now=self._clock())
+        return are_due(notes.p_calculated, same_hardware=same, now=self._clock())
 
     def _hardware(self) -> str:
         return hardware_key(self._host, tuple(f"{each.name} x {each.count}" for each in self._coprocs))
@@ -192,9 +185,7 @@ class Conditions:
         notes.p_fpops, notes.p_iops, notes.p_calculated = found.whetstone, found.dhrystone, found.at
         notes.hardware = self._hardware()
         self._state.keep_notes()
-        self._host = with_benchmarks(
-            self._host, whetstone=found.whetstone, dhrystone=found.dhrystone, at=found.at
-        )
+        self._host = self._with_benchmarks(self._host)
         self._journal.say(
             f"Benchmark results: {found.whetstone / 1e6:.0f} floating point MIPS (Whetstone) per CPU,"
             f" {found.dhrystone / 1e6:.0f} integer MIPS (Dhrystone) per CPU, on {found.ncpus} CPUs at once"
@@ -214,9 +205,7 @@ class Conditions:
     def disk(self) -> tuple[float, float]:
         """Return the bytes in use and allowed."""
         total, free = self._folders.free_space()
-        return self._used, allowed_disk(self._in_force.preferences, total=total, free=free, used=self._used)[
-            0
-        ]
+        return self._used, allowed_disk(self._in_force.preferences, total=total, free=free, used=self._used)
 
     def facts(self) -> ReportedHost:
         """Return the facts for projects and jobs."""

@@ -23,7 +23,6 @@ from pathlib import Path
 
 import psutil
 
-from cobblestone.domain.values import changed
 from cobblestone.policy.client.host.preferences import Readings
 from cobblestone.wire.scheduler.host import CoprocRequest, HostInfo, TimeStats
 
@@ -47,7 +46,7 @@ class ReportedHost:
 
 
 def read_host_info(data_dir: Path, *, host_cpid: str = "", root: Path = Path("/")) -> HostInfo:
-    """Describe this computer; benchmarks are added with `with_benchmarks`."""
+    """Describe this computer, without its benchmarks."""
     vendor, model, features = _processor((root / "proc/cpuinfo").read_text(errors="replace"))
     disk = shutil.disk_usage(data_dir)
     return HostInfo(
@@ -69,11 +68,6 @@ def read_host_info(data_dir: Path, *, host_cpid: str = "", root: Path = Path("/"
         os_version=_os_version(root),
         product_name=_text(root / "sys/class/dmi/id/product_name"),
     )
-
-
-def with_benchmarks(host: HostInfo, *, whetstone: float, dhrystone: float, at: float) -> HostInfo:
-    """Return the same computer with its measured speeds: floating-point and integer operations per second of one CPU."""
-    return changed(host, p_fpops=whetstone, p_iops=dhrystone, p_calculated=at)
 
 
 def usable_cpus() -> int:

@@ -29,7 +29,7 @@ from cobblestone.client.records.decisions import CoreDriver
 from cobblestone.client.records.folders import DataFolder
 from cobblestone.client.records.identity import VERSION_NUMBER, VERSION_TEXT, platforms
 from cobblestone.client.records.journal import Journal
-from cobblestone.client.records.measurements import Measurements, RunAccounting, RunTimeline, Speeds
+from cobblestone.client.records.measurements import Measurements, RunAccounting, RunTimeline
 from cobblestone.client.records.state import ClientDatabase
 from cobblestone.client.remote.account_manager import ManagerContacts
 from cobblestone.client.remote.commands import Controls
@@ -290,7 +290,7 @@ class Client:
             self._last_tick = now
             self.measurements.passed(self.decisions.core.state, now)
             computing = self.jobs.computing()
-            self.accounting.passed(computing, self._speeds(), now)
+            self.accounting.passed(computing, self.conditions.devices(), now)
             self.timeline.passed([(job.project, job.name) for _, job in computing], now)
             if now - last_look >= TICK:
                 last_look = now
@@ -299,10 +299,6 @@ class Client:
                     await self._tick(now)
                 except CobblestoneError as error:
                     self.journal.say(str(error), priority=3)
-
-    def _speeds(self) -> Speeds:
-        devices = self.conditions.devices()
-        return Speeds(cpu=devices.cpu_flops, gpus={gpu.name: gpu.peak_flops for gpu in devices.gpus})
 
     async def _tick(self, now: float) -> None:
         self.jobs.readings()

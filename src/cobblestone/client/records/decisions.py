@@ -24,14 +24,7 @@ import msgspec
 from cobblestone.client.records.state import ClientDatabase
 from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.policies import USUAL, fault, is_own, make_policy, watched
-from cobblestone.policy.client.core.events import (
-    Event,
-    Instruction,
-    TimePassed,
-    event_from_plain,
-    event_to_plain,
-    to_plain,
-)
+from cobblestone.policy.client.core import events as ev
 from cobblestone.policy.client.core.machine import ClientCore, Refusal
 from cobblestone.policy.client.core.reasons import Why, sentence
 
@@ -45,15 +38,15 @@ COMMENT = b"#"
 class Round:
     """The core's inputs at one time, and its instructions."""
 
-    events: Sequence[Event]
-    decided: Sequence[Instruction]
+    events: Sequence[ev.Event]
+    decided: Sequence[ev.Instruction]
     recorded: list[Any] | None = None  #: instructions of another time, as the log has them
 
     @property
     def plain(self) -> dict[str, Any]:
         """Return the round as a line of a log."""
         return {
-            "events": [event_to_plain(event) for event in self.events],
+            "events": [ev.event_to_plain(event) for event in self.events],
             "instructions": plain_instructions(self.decided),
         }
 
@@ -63,22 +56,22 @@ class Round:
         return self.recorded is not None and self.recorded != as_recorded(self.decided)
 
 
-def plain_instructions(instructions: Sequence[Instruction]) -> list[dict[str, Any]]:
+def plain_instructions(instructions: Sequence[ev.Instruction]) -> list[dict[str, Any]]:
     """Return instructions in the form of a log."""
-    return [{"instruction": type(each).__name__, **to_plain(each)} for each in instructions]
+    return [{"instruction": type(each).__name__, **ev.to_plain(each)} for each in instructions]
 
 
-def as_recorded(instructions: Sequence[Instruction]) -> list[Any]:
+def as_recorded(instructions: Sequence[ev.Instruction]) -> list[Any]:
     """Return instructions in the form read from a log."""
     return msgspec.json.decode(msgspec.json.encode(plain_instructions(instructions)))
 
 
-def read_events(body: bytes) -> Sequence[Event]:
+def read_events(body: bytes) -> Sequence[ev.Event]:
     """Return the events of one line."""
     return _read(body)[0]
 
 
-def _read(body: bytes) -> tuple[list[Event], list[Any] | None]:
+def _read(body: bytes) -> tuple[list[ev.Event], list[Any] | None]:
     try:
         line = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -96,7 +89,7 @@ def _read(body: bytes) -> tuple[list[Event], list[Any] | None]:
         raise ConfigError('an event must be an object such as {"event": "TimePassed", "now": 60}')
     if not (recorded is None or isinstance(recorded, list)):
         raise ConfigError('"instructions" must be a list')
-    return [event_from_plain(each) for each in listed], cast("list[Any] | None", recorded)
+    return [ev.event_from_plain(each) for each in listed], cast("list[Any] | None", recorded)
 
 
 def fresh_core(policy: str, *, seed: int = 1) -> ClientCore:
@@ -129,7 +122,7 @@ def _ring(core: ClientCore, until: float) -> Iterator[Round]:
     for _ in range(MOST_ALARMS):
         if not core.state.alarm < until:  # so that a time that is none ends it, too
             return
-        event = TimePassed(core.state.alarm)
+        event = ev.TimePassed(core.state.alarm)
         yield Round(events=[event], decided=core.handle(event))
     raise ConfigError(f"the alarm has rung {MOST_ALARMS} times since the previous line; add lines in between")
 
@@ -204,10 +197,10 @@ class CoreDriver:
     def _core_of(self, plain: dict[str, Any], policy: str) -> ClientCore:
         return ClientCore.restore(plain, rng=random.Random(self._seed), policy=policy, make=make_policy)
 
-    def tell(self, *events: Event, refused: list[Refusal]) -> list[Instruction]:
+    def tell(self, *events: ev.Event, refused: list[Refusal]) -> list[ev.Instruction]:
         """Send events to the core and return its instructions.  Impossible events are added to ``refused``."""
 
-        def handled(core: ClientCore) -> tuple[list[Instruction], list[Refusal]]:
+        def handled(core: ClientCore) -> tuple[list[ev.Instruction], list[Refusal]]:
             wrong: list[Refusal] = []
             return core.handle(*events, refused=wrong), wrong
 
@@ -221,7 +214,7 @@ class CoreDriver:
             self.store()
         return instructions
 
-    def in_force(self) -> list[Instruction]:
+    def in_force(self) -> list[ev.Instruction]:
         """Return what should be in progress."""
         return self._decided(ClientCore.instructions_in_force)
 
@@ -258,5 +251,6 @@ class CoreDriver:
 def reasons_as_data(reasons: Sequence[Why]) -> list[dict[str, Any]]:
     """Return reasons for JSON: code, values and sentence."""
     return [
-        {"code": each.code, "values": to_plain(each.values), "sentence": sentence(each)} for each in reasons
+        {"code": each.code, "values": ev.to_plain(each.values), "sentence": sentence(each)}
+        for each in reasons
     ]

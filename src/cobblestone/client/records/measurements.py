@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -27,7 +27,7 @@ from cobblestone.client.records.state import ClientDatabase
 from cobblestone.ops.policies import is_own, make_policy, watched
 from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.state import CoreState
-from cobblestone.policy.client.core.values import HostTimes
+from cobblestone.policy.client.core.values import HostDevices, HostTimes
 from cobblestone.policy.client.forecast import PlannedRun, forecast
 from cobblestone.policy.client.host.transfers import TransferRate, after_transfer
 from cobblestone.policy.client.recent.rec import CREDIT_PER_FLOP
@@ -129,14 +129,6 @@ def _fraction(stated: float) -> float:
     return stated if 0.0 <= stated <= 1.0 else 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speeds:
-    """Peak speeds, in operations per second."""
-
-    cpu: float
-    gpus: dict[str, float]
-
-
 class RunAccounting:
     """Adds up the run times of jobs."""
 
@@ -145,22 +137,24 @@ class RunAccounting:
         self._last = 0.0
         self._unsaved: dict[tuple[str, int, str], tuple[float, float]] = {}
 
-    def passed(self, running: Iterable[tuple[ProjectContent, JobRecord]], speeds: Speeds, now: float) -> None:
+    def passed(
+        self, running: Iterable[tuple[ProjectContent, JobRecord]], devices: HostDevices, now: float
+    ) -> None:
         """Account for the time since the last call, in which these jobs ran."""
         seconds, self._last = now - self._last, now
         if not 0 < seconds <= MAX_GAP:
             return
-        day = int(now // 86400)
+        day, peaks = int(now // 86400), {gpu.name: gpu.peak_flops for gpu in devices.gpus}
         for content, job in running:
             version = version_in_force(content, job)
             if version is None:
                 continue
             credit = content.project.credit
-            cpu = seconds * version.avg_ncpus * speeds.cpu * CREDIT_PER_FLOP
+            cpu = seconds * version.avg_ncpus * devices.cpu_flops * CREDIT_PER_FLOP
             device = ""
             if version.coproc_type:
                 device = version.coproc_type
-                gpu = seconds * version.coproc_count * speeds.gpus.get(device, 0.0) * CREDIT_PER_FLOP
+                gpu = seconds * version.coproc_count * peaks.get(device, 0.0) * CREDIT_PER_FLOP
                 credit.gpu_ec += gpu
                 credit.gpu_time += seconds * version.coproc_count
                 self._add(content, day, device, gpu, seconds * version.coproc_count)

@@ -195,7 +195,6 @@ class SandboxChoice:
         ""  #: account for the jobs when the client is root; empty: the first of `ACCOUNTS` that exists
     )
     control_groups: bool = True
-    visible: tuple[Path, ...] = ()  #: further folders that jobs may read, for interpreters in unusual places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +225,6 @@ class Sandbox:
     bubblewrap: str = ""  #: the program; empty: not used
     account: JobAccount | None = None
     control_groups: ControlGroups | None = None
-    visible: tuple[Path, ...] = ()
     counting: tuple[str, ...] | None = None
     """Words that give a job a count of processes of its own; none where bubblewrap does.  None: not to be had, or not needed."""
     bounds: tuple[Bound, ...] = ()
@@ -245,7 +243,7 @@ class Sandbox:
             )
         slot, project = INSIDE / "slots" / room.slot.name, INSIDE / "projects" / room.project_dir.name
         command = [
-            *_bubblewrap(self.bubblewrap, self.visible),
+            *_bubblewrap(self.bubblewrap),
             *_open_folders(INSIDE, slot.parent, project.parent),
             *([] if room.needs_network else ["--unshare-net"]),
             *(_gpu_devices() if room.uses_gpu else []),
@@ -282,7 +280,7 @@ class Sandbox:
             return None  # full, or taken away: the client watches the limits instead
 
 
-def _bubblewrap(program: str, visible: Sequence[Path]) -> list[str]:
+def _bubblewrap(program: str) -> list[str]:
     words = [program, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     words += ["--die-with-parent", "--new-session", "--hostname", "volunteer"]
     for name in _SYSTEM_FOLDERS:
@@ -291,8 +289,6 @@ def _bubblewrap(program: str, visible: Sequence[Path]) -> list[str]:
             words += ["--symlink", str(folder.readlink()), str(folder)]
         elif folder.is_dir():
             words += ["--ro-bind", str(folder), str(folder)]
-    for folder in visible:
-        words += ["--ro-bind-try", str(folder), str(folder)]
     return [
         *words,
         "--proc",
@@ -371,7 +367,7 @@ def detect_sandbox(choice: SandboxChoice, data_dir: Path, *, environment: Mappin
     grouped = set(groups.folders) if groups else set[str]()
     counting, uncounted = None, ""
     if "pids" not in grouped:
-        counting, uncounted = _find_counting(program, account, choice.visible, environment)
+        counting, uncounted = _find_counting(program, account, environment)
     bounds = job_bounds(
         bubblewrap=bool(program),
         account=account is not None,
@@ -383,7 +379,6 @@ def detect_sandbox(choice: SandboxChoice, data_dir: Path, *, environment: Mappin
         bubblewrap=program,
         account=account,
         control_groups=groups,
-        visible=choice.visible,
         counting=counting,
         bounds=bounds,
         report=(bubblewrap_report, account_report, *sentences(bounds)),
@@ -398,7 +393,7 @@ def _at_most(processes: int) -> list[str]:
 
 
 def _find_counting(
-    program: str, account: JobAccount | None, visible: Sequence[Path], environment: Mapping[str, str]
+    program: str, account: JobAccount | None, environment: Mapping[str, str]
 ) -> tuple[tuple[str, ...] | None, str]:
     """Try whether a job's processes can be counted separately and limited; return the options for it, or None and the reason.
 
@@ -409,7 +404,7 @@ def _find_counting(
     if not all(shutil.which(each, path=path) for each in ("unshare", "prlimit")):
         return None, "unshare and prlimit are not installed (package util-linux)"
     counting = () if program and account is None else ("unshare", "--user", "--map-current-user", "--")
-    start = [*_as_job(program, account, visible), *counting]
+    start = [*_as_job(program, account), *counting]
     # With what keeps its sandbox there are two processes, so a third one may begin; and where one is allowed, no second one.
     if problem := _try([*start, *_at_most(3), *_FORK]):
         return None, f"in a user namespace jobs get no count of their own ({problem})"
@@ -456,7 +451,7 @@ def _find_bubblewrap(
     program = shutil.which("bwrap", path=environment.get("PATH", SYSTEM_PATH)) or ""
     problem = "it is not installed (package bubblewrap)"
     if program:
-        problem = _try([*_as_job(program, account, choice.visible), "true"])
+        problem = _try([*_as_job(program, account), "true"])
     if not problem:
         return program, reason(
             "sandboxed",
@@ -487,9 +482,9 @@ def _try(line: Sequence[str]) -> str:
     return ""
 
 
-def _as_job(program: str, account: JobAccount | None, visible: Sequence[Path]) -> list[str]:
+def _as_job(program: str, account: JobAccount | None) -> list[str]:
     """Return the words that start a trial like a job."""
-    sandbox = [*_bubblewrap(program, visible), "--unshare-net", "--"] if program else []
+    sandbox = [*_bubblewrap(program), "--unshare-net", "--"] if program else []
     return [*sandbox, *_drop(account)]
 
 

@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from enum import Enum
-from typing import Protocol, TypeVar
 
 from cobblestone.domain.hosts import CPU
 from cobblestone.domain.reasons import Reason, reason
@@ -57,33 +55,6 @@ class LostDecision:
 
     resent: tuple[Assignment, ...] = ()
     expired: tuple[ExpiredResult, ...] = ()
-
-
-class Named(Protocol):
-    """A result, of which only the name counts here."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-
-NamedT = TypeVar("NamedT", bound=Named)
-
-
-def find_lost(
-    in_progress: Sequence[NamedT],
-    listed: AbstractSet[str] | None,
-    *,
-    reported: AbstractSet[str] = frozenset(),
-) -> tuple[NamedT, ...]:
-    """Results in progress on the host that the client neither lists nor reports.
-
-    ``listed`` is ``None`` when the client sent no list; then nothing is known to be lost.
-    """
-    if listed is None:
-        return ()
-    return tuple(each for each in in_progress if each.name not in listed and each.name not in reported)
 
 
 def resend_lost(

@@ -101,12 +101,11 @@ def apply_effects(
     """
     draft = _Draft(view)
     for effect in effects:
-        match effect:
-            case states.CreateResult():
-                result = _new_result(view.workunit, effect, now, new_ids)
-                draft.results[result.id] = result
-            case _:
-                draft.apply(effect)
+        if isinstance(effect, states.CreateResult):
+            result = _new_result(view.workunit, effect, now, new_ids)
+            draft.results[result.id] = result
+        else:
+            draft.apply(effect)
     draft.fields["transition_time"] = next_check
     return draft.view()
 
@@ -149,17 +148,16 @@ class _Draft:
         return changed(self._view, workunit=workunit, results=tuple(self.results.values()))
 
     def apply(self, effect: states.Effect) -> None:
-        match effect:
-            case states.ResultEffect():
-                self.results[effect.result_id] = _changed_result(self._result(effect.result_id), effect)
-            case _:
-                fields = _changed_fields(self._workunit, effect)
-                # An effect looks at the fields that it changes and at no others.
-                if not self.fields.keys().isdisjoint(fields):
-                    self._workunit = changed(self._workunit, **self.fields)
-                    self.fields.clear()
-                    fields = _changed_fields(self._workunit, effect)
-                self.fields |= fields
+        if isinstance(effect, states.ResultEffect):
+            self.results[effect.result_id] = _changed_result(self._result(effect.result_id), effect)
+            return
+        fields = _changed_fields(self._workunit, effect)
+        # An effect looks at the fields that it changes and at no others.
+        if not self.fields.keys().isdisjoint(fields):
+            self._workunit = changed(self._workunit, **self.fields)
+            self.fields.clear()
+            fields = _changed_fields(self._workunit, effect)
+        self.fields |= fields
 
     def _result(self, result_id: ResultId) -> Result:
         try:
@@ -204,7 +202,7 @@ def _changed_fields(workunit: Workunit, effect: states.Effect) -> dict[str, obje
             return {"rules": changed(workunit.rules, target_nresults=effect.target_nresults)}
         case states.RaiseQuorum():
             return {"rules": workunit.rules.with_quorum(effect.min_quorum)}
-        case states.CreateResult() | states.ResultEffect():
+        case _:
             raise PolicyViolation("CreateResult needs a new id: use apply_effects")
 
 

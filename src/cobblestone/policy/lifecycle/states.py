@@ -53,6 +53,18 @@ class WorkunitView:
     checks: int = 0  #: further results that were drawn to be wanted now that the quorum is complete
 
 
+class LifecycleEffect:
+    """What `cobblestone.policy.lifecycle.transition.next_transition` may ask for."""
+
+    __slots__ = ()
+
+
+class ValidationEffect:
+    """What `cobblestone.policy.validation.canonical.judge` may ask for."""
+
+    __slots__ = ()
+
+
 # ------------------------------------------------------------------------------ effects of the transitioner
 
 
@@ -63,41 +75,41 @@ class ResultEffect:
     result_id: ResultId
 
 
-class TimeOutResult(ResultEffect):
+class TimeOutResult(ResultEffect, LifecycleEffect):
     """The deadline passed: the result becomes OVER with NO_REPLY.
 
     The record of the host and app version gets the penalty of a time-out.
     """
 
 
-class MarkTooLate(ResultEffect):
+class MarkTooLate(ResultEffect, LifecycleEffect, ValidationEffect):
     """The result cannot be compared with the canonical one, which may be deleted: its validate state becomes TOO_LATE."""
 
 
-class SkipValidation(ResultEffect):
+class SkipValidation(ResultEffect, LifecycleEffect):
     """The workunit failed: the result's validate state becomes NO_CHECK."""
 
 
-class DropResult(ResultEffect):
+class DropResult(ResultEffect, LifecycleEffect, ValidationEffect):
     """The result is no longer needed: an inactive or unsent one becomes OVER with DIDNT_NEED."""
 
 
 @value(kw_only=True)
-class NoteCheck(ResultEffect):
+class NoteCheck(ResultEffect, LifecycleEffect, ValidationEffect):
     """So many further results check this one: that was drawn after its upload."""
 
     checks: int
 
 
 @value(kw_only=True)
-class RaiseQuorum:
+class RaiseQuorum(LifecycleEffect, ValidationEffect):
     """So many results must agree on the workunit: sets ``min_quorum`` and ``target_nresults``, and limits below them."""
 
     min_quorum: int
 
 
 @value(kw_only=True)
-class CreateResult:
+class CreateResult(LifecycleEffect):
     """Insert an UNSENT result."""
 
     number: int  #: suffix of its name, see `cobblestone.domain.work.result_name`
@@ -105,33 +117,33 @@ class CreateResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestValidation:
+class RequestValidation(LifecycleEffect):
     """Set ``need_validate``: the validator has something to look at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailWorkunit:
+class FailWorkunit(LifecycleEffect, ValidationEffect):
     """Add ``error_mask`` to the workunit's error bits and clear ``need_validate``."""
 
     error_mask: WorkunitError
 
 
 @value(kw_only=True)
-class ReadyToAssimilate:
+class ReadyToAssimilate(LifecycleEffect, ValidationEffect):
     """The assimilate state becomes READY: the project's handler gets the answer, or the failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteInputs:
+class DeleteInputs(LifecycleEffect):
     """The workunit's file delete state becomes READY: its input files may go."""
 
 
-class DeleteOutputs(ResultEffect):
+class DeleteOutputs(ResultEffect, LifecycleEffect):
     """The result's file delete state becomes READY: its output files may go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseCommitment:
+class ReleaseCommitment(LifecycleEffect):
     """Set ``hr_class`` to 0 and ``app_version_id`` to none: hosts of every kind may try the job."""
 
 
@@ -139,78 +151,43 @@ class ReleaseCommitment:
 
 
 @value(kw_only=True)
-class SetCanonical:
+class SetCanonical(ValidationEffect):
     """This result represents the answer."""
 
     result_id: ResultId
 
 
-class MarkValid(ResultEffect):
+class MarkValid(ResultEffect, ValidationEffect):
     """The result agrees with the canonical one: VALID, and its credit is due."""
 
 
-class MarkInvalid(ResultEffect):
+class MarkInvalid(ResultEffect, ValidationEffect):
     """The result disagrees with the canonical one: INVALID."""
 
 
-class MarkInconclusive(ResultEffect):
+class MarkInconclusive(ResultEffect, ValidationEffect):
     """The result was looked at, and there is no quorum yet: INCONCLUSIVE."""
 
 
-class MarkUnusable(ResultEffect):
+class MarkUnusable(ResultEffect, ValidationEffect):
     """Outputs are missing or malformed: the outcome becomes VALIDATE_ERROR, the validate state INVALID."""
 
 
-class PostponeValidation(ResultEffect):
+class PostponeValidation(ResultEffect, ValidationEffect):
     """The result could not be looked at now: its validate state becomes INIT (not looked at) again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RaiseTarget:
+class RaiseTarget(ValidationEffect):
     """Set ``target_nresults`` of the workunit: the transitioner makes more results."""
 
     target_nresults: int
 
 
 @value(kw_only=True)
-class ClearNeedValidate:
+class ClearNeedValidate(ValidationEffect):
     """Clear ``need_validate``: the validator has looked."""
 
-
-LifecycleEffect = (
-    TimeOutResult
-    | MarkTooLate
-    | SkipValidation
-    | DropResult
-    | NoteCheck
-    | RaiseQuorum
-    | CreateResult
-    | RequestValidation
-    | FailWorkunit
-    | ReadyToAssimilate
-    | DeleteInputs
-    | DeleteOutputs
-    | ReleaseCommitment
-)
-"""What `next_transition` may ask for."""
-
-ValidationEffect = (
-    SetCanonical
-    | MarkValid
-    | MarkInvalid
-    | MarkInconclusive
-    | MarkUnusable
-    | MarkTooLate
-    | PostponeValidation
-    | RaiseTarget
-    | RaiseQuorum
-    | NoteCheck
-    | ClearNeedValidate
-    | DropResult
-    | FailWorkunit
-    | ReadyToAssimilate
-)
-"""What `cobblestone.policy.validation.canonical.judge` may ask for."""
 
 Effect = LifecycleEffect | ValidationEffect
 

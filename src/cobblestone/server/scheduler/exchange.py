@@ -367,8 +367,10 @@ class SchedulerExchange:
         message = self.message
         if not self.ctx.settings.scheduler.resend_lost_results or message.results_truncated:
             return False
-        listed = {job.name for job in message.other_results} if message.other_results_listed else None
-        lost = held_jobs.find_lost(in_progress, listed, reported={item.name for item in message.results})
+        if not message.other_results_listed:
+            return False  # nothing is known to be lost
+        known = {job.name for job in (*message.other_results, *message.results)}
+        lost = [job for job in in_progress if job.name not in known]
         if not lost:
             return False
         candidates = candidates_of_results(self.tx, [job.result_id for job in lost])

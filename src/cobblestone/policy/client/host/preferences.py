@@ -123,8 +123,6 @@ class Situation(Readings):
     was_hot: bool = False  #: computing is paused for heat
     others_busy: bool = False  #: their load is over the limit, held (`update_load`)
     transferred_bytes: float = 0.0  #: in the current period
-    period_ends: float | None = None
-    os_pauses: bool = False
 
 
 @value(kw_only=True)
@@ -272,7 +270,6 @@ _WHY = {
         "{used} MB have been transferred; the limit is {limit} MB in {days} days.",
     ),
     "benchmarks": (SuspendReason.BENCHMARKS, "The computer's speed is being measured."),
-    "os": (SuspendReason.OS, "The operating system asks for a pause."),
     "batteries": (SuspendReason.BATTERIES, "The computer runs on battery."),
     "mobile": (SuspendReason.WIFI, "The connection is mobile; transfers wait for another."),
     "metered": (SuspendReason.WIFI, "The connection is metered; transfers wait for another."),
@@ -293,8 +290,6 @@ def _cpu(
     if situation.seconds_since_start < config.start_delay:
         until = situation.now + config.start_delay - situation.seconds_since_start
         return _suspended("start_delay", until, seconds=config.start_delay)
-    if situation.os_pauses:
-        return _suspended("os")
     if situation.run_mode is Mode.NEVER:
         return _suspended("run_mode_never", situation.run_mode_until)
     if hot:
@@ -316,11 +311,9 @@ def _cpu_by_preferences(
     idle = situation.idle_seconds
     if in_use and not preferences.run_if_user_active:
         return _user_active(preferences, situation)
-    hours = day_window(preferences.hours, preferences.day_hours, situation.weekday)
-    change = next_change(preferences.hours, preferences.day_hours, situation.weekday, situation.hour)
-    until = None if change is None else situation.now + 3600 * change
-    if not is_within(hours, situation.hour):
-        return _suspended("time_of_day", until, start=clock_time(hours.start), end=clock_time(hours.end))
+    by_day = _by_day("time_of_day", preferences.hours, preferences.day_hours, situation)
+    if not by_day.allowed:
+        return by_day
     patience = 60 * preferences.suspend_if_no_recent_input
     if patience > 0 and idle is not None and idle > patience:
         return _suspended("no_recent_input", minutes=round(idle / 60))
@@ -331,7 +324,17 @@ def _cpu_by_preferences(
         return _suspended(
             "other_load", percent=round(situation.other_load or 0.0), use=_use(in_use), limit=limit
         )
-    return RunPermission(until=until)
+    return by_day
+
+
+def _by_day(code: str, general: Hours, days: Mapping[int, Hours], situation: Situation) -> RunPermission:
+    """Return whether the hours of the day allow an activity, and until when."""
+    hours = day_window(general, days, situation.weekday)
+    change = next_change(general, days, situation.weekday, situation.hour)
+    until = None if change is None else situation.now + 3600 * change
+    if is_within(hours, situation.hour):
+        return RunPermission(until=until)
+    return _suspended(code, until, start=clock_time(hours.start), end=clock_time(hours.end))
 
 
 def _power(preferences: ComputingPreferences, situation: Situation) -> RunPermission | None:
@@ -375,18 +378,14 @@ def _network(preferences: ComputingPreferences, situation: Situation, in_use: bo
         return RunPermission(until=situation.network_mode_until)
     if in_use and not preferences.run_if_user_active:
         return _user_active(preferences, situation)
-    hours = day_window(preferences.network_hours, preferences.day_network_hours, situation.weekday)
-    change = next_change(
-        preferences.network_hours, preferences.day_network_hours, situation.weekday, situation.hour
+    by_day = _by_day(
+        "network_time_of_day", preferences.network_hours, preferences.day_network_hours, situation
     )
-    until = None if change is None else situation.now + 3600 * change
-    if not is_within(hours, situation.hour):
-        return _suspended(
-            "network_time_of_day", until, start=clock_time(hours.start), end=clock_time(hours.end)
-        )
+    if not by_day.allowed:
+        return by_day
     if situation.exclusive_app:
         return _suspended("exclusive_app", app=situation.exclusive_app)
-    return _network_limits(preferences, situation) or RunPermission(until=until)
+    return _network_limits(preferences, situation) or by_day
 
 
 def _network_limits(preferences: ComputingPreferences, situation: Situation) -> RunPermission | None:
@@ -394,7 +393,6 @@ def _network_limits(preferences: ComputingPreferences, situation: Situation) -> 
     if quota > 0 and preferences.daily_xfer_period_days > 0 and situation.transferred_bytes >= quota:
         return _suspended(
             "quota",
-            situation.period_ends,
             used=round(situation.transferred_bytes / 1e6),
             limit=preferences.daily_xfer_limit_mb,
             days=preferences.daily_xfer_period_days,
@@ -467,30 +465,14 @@ def _throttle(
 # -- disk -------------------------------------------------------------------------------------------------------------
 
 
-def allowed_disk(
-    preferences: ComputingPreferences, *, total: float, free: float, used: float
-) -> tuple[float, Reason]:
-    """Return how many bytes of disk the client may use, and which limit determines it."""
-    limits = {"minimum_free": used + free - GIGABYTE * preferences.disk_min_free_gb}
+def allowed_disk(preferences: ComputingPreferences, *, total: float, free: float, used: float) -> float:
+    """Return how many bytes of disk the client may use: the least of the three limits."""
+    limits = [used + free - GIGABYTE * preferences.disk_min_free_gb]
     if preferences.disk_max_used_pct > 0:
-        limits["part_of_disk"] = total * _part(preferences.disk_max_used_pct)
+        limits.append(total * _part(preferences.disk_max_used_pct))
     if preferences.disk_max_used_gb > 0:
-        limits["gigabytes"] = GIGABYTE * preferences.disk_max_used_gb
-    name = min(limits, key=lambda each: limits[each])
-    sentences = {
-        "minimum_free": "The client may use {allowed} GB of disk: {value} GB must stay free.",
-        "part_of_disk": "The client may use {allowed} GB of disk: {value} % of it.",
-        "gigabytes": "The client may use {allowed} GB of disk.",
-    }
-    values = {
-        "minimum_free": preferences.disk_min_free_gb,
-        "part_of_disk": preferences.disk_max_used_pct,
-        "gigabytes": 0.0,
-    }
-    allowed = max(0.0, limits[name])
-    return allowed, reason(
-        f"disk_{name}", sentences[name], allowed=round(allowed / GIGABYTE, 2), value=values[name]
-    )
+        limits.append(GIGABYTE * preferences.disk_max_used_gb)
+    return max(0.0, min(limits))
 
 
 # -- for the core -----------------------------------------------------------------------------------------------------

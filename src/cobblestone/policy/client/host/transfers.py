@@ -53,7 +53,6 @@ class Waiting:
     upload: bool
     due: float  #: not before
     first_try: bool = False
-    unlimited: bool = False  #: a project's own file, which does not count
 
 
 @value(kw_only=True)
@@ -120,9 +119,8 @@ def choose_transfers(
     totals: Counter[bool] = Counter()
     per_project: Counter[tuple[str, bool]] = Counter()
     for each in running:
-        if not each.unlimited:
-            totals[each.upload] += 1
-            per_project[each.project, each.upload] += 1
+        totals[each.upload] += 1
+        per_project[each.project, each.upload] += 1
     start: list[str] = []
     look_again = float("inf")
     for each in sorted(waiting, key=lambda one: one.first_try):
@@ -132,11 +130,10 @@ def choose_transfers(
             look_again = min(look_again, wait)
             continue
         place = (each.project, each.upload)
-        if not each.unlimited:
-            if totals[each.upload] >= limits.total or per_project[place] >= limits.per_project:
-                continue
-            totals[each.upload] += 1
-            per_project[place] += 1
+        if totals[each.upload] >= limits.total or per_project[place] >= limits.per_project:
+            continue
+        totals[each.upload] += 1
+        per_project[place] += 1
         start.append(each.file)
     return TransferChoice(start=tuple(start), look_again=look_again)
 

@@ -165,12 +165,17 @@ class DebtAccounting:
     @property
     def long(self) -> list[float]:
         """Long-term debts."""
+        self._charge_pending()
         return self.memory.long
 
     @property
     def short(self) -> list[float]:
         """Short-term debts."""
+        self._charge_pending()
         return self.memory.short
+
+    def _charge_pending(self) -> None:
+        """Charge what an account has put off."""
 
     def settle(self, standing: Callable[[], Standing]) -> None:
         """Bring the debts up to date; how projects stand is asked only if it matters."""
@@ -257,18 +262,6 @@ class PolledAccounting(DebtAccounting):
         super().__init__(state, memory)
         self._literally = literally
 
-    @property
-    def long(self) -> list[float]:
-        """Long-term debts."""
-        self._charge_pending()
-        return self.memory.long
-
-    @property
-    def short(self) -> list[float]:
-        """Short-term debts."""
-        self._charge_pending()
-        return self.memory.short
-
     def settle(self, standing: Callable[[], Standing]) -> None:
         """Charge the projects for the time since the last look."""
         memory = self.memory
@@ -315,9 +308,6 @@ class PolledAccounting(DebtAccounting):
     def preempted(self, task: ClientJob) -> None:
         """Forget what it did since the last look; its successor is charged for that time."""
         task.counted = task.done
-
-    def gap(self, seconds: float) -> None:
-        """Nothing to do: at the next look it is seen as time without CPU time."""
 
 
 @dataclass(slots=True)

@@ -139,7 +139,6 @@ def fetch_by_shortfall(
     misses: Sequence[int] | None = None,
     order_dependent: bool = False,
     explain: bool = False,
-    urgency: Urgency | None = None,
 ) -> FetchPlan:
     """WF2: ask at most one project, the one that is owed most and not in deadline trouble, for its part of
     the shortfall.
@@ -149,8 +148,7 @@ def fetch_by_shortfall(
     trouble than the best so far, but gains nothing by being in less (as in 2007).
     """
     trouble = outcome.misses if misses is None else misses
-    if urgency is None:
-        urgency = overall_urgency(projects, outcome, prefs=prefs)
+    urgency = overall_urgency(projects, outcome, prefs=prefs)
     if urgency is Urgency.DONT_NEED:
         return FetchPlan(None, 0.0, urgency, _why_not(outcome)) if explain else NOBODY
     reasons: list[Why] = []

@@ -312,10 +312,7 @@ class Recent(Policy):
 
     def report_due(self, job: ClientJob) -> Why | None:
         """Return why it is, None if it is not."""
-        state = self.state
-        return report_times.why_report(
-            state, state.projects[job.project], job, report_times.ready_to_report(state)
-        )
+        return report_times.why_report(self.state, job)
 
     def next_wake(self) -> float:
         """Return when a report becomes due since a suspension comes, or a new upload is no longer one."""

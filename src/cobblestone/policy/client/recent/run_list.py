@@ -59,7 +59,6 @@ def make_device_run_list(
     *,
     now: float,
     slice_seconds: float,
-    edf: bool = True,
     ram_bytes: float = math.inf,
     available: float = 1.0,
     blocked: Mapping[str, Sequence[int]] | None = None,
@@ -73,7 +72,7 @@ def make_device_run_list(
     host is expected to compute.  ``cpu_order`` are all jobs without a GPU in the order in which their turn comes, where that
     is not by their projects' credit.
     """
-    late = {id(jobs[position]) for position in outlook.late} if edf else set[int]()
+    late = {id(jobs[position]) for position in outlook.late}
     limits = [p.limits for p in projects]
     kinds = {CPU, *(g.name for g in devices.gpus)}
     all_jobs, jobs = jobs, [job for job in jobs if job.gpu in kinds]

@@ -13,14 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from cobblestone.domain.values import changed
 from cobblestone.policy.client.core.protocol import Changes
 from cobblestone.policy.client.core.reasons import Why, named, why
-from cobblestone.policy.client.core.state import (
-    NEVER,
-    ClientJob,
-    ClientProject,
-    CoreState,
-    Phase,
-    PlannedFetch,
-)
+from cobblestone.policy.client.core.state import NEVER, ClientJob, CoreState, Phase, PlannedFetch
 from cobblestone.policy.client.core.values import next_type_backoff, type_backoff_delay
 from cobblestone.policy.client.recent.concurrency import ProjectLimits
 from cobblestone.policy.client.recent.picks import QueueProject
@@ -70,14 +63,13 @@ def before_suspension(state: CoreState) -> float:
     return min(ends, default=NEVER)
 
 
-def why_report(
-    state: CoreState, project: ClientProject, job: ClientJob, ready: Sequence[ClientJob]
-) -> Why | None:
-    """Return why a finished job of a project is to be reported now, None if it is not."""
-    now = state.now
+def why_report(state: CoreState, job: ClientJob) -> Why | None:
+    """Return why a finished job is to be reported now, None if it is not."""
+    now, project = state.now, state.projects[job.project]
     if now - project.upload_since >= YOUNG_UPLOAD:
         if project.description.no_new_work:
             return why("report.no_new_work", job=job.id)
+        ready = [other for other in state.finished if other.phase is Phase.REPORTABLE]
         if sum(other.project == job.project for other in ready) >= MANY:
             return why("report.many", job=job.id, count=MANY)
     if now < earliest_report(state, job) - 1e-6:
@@ -91,11 +83,6 @@ def why_report(
     if now >= job.completed_at + REPORT_AFTER - 1e-6:
         return why("report.hour", job=job.id)
     return why("report.suspension", job=job.id)
-
-
-def ready_to_report(state: CoreState) -> list[ClientJob]:
-    """Return the finished jobs whose files have gone."""
-    return [job for job in state.finished if job.phase is Phase.REPORTABLE]
 
 
 def usable_devices(state: CoreState) -> Devices:
