@@ -487,13 +487,12 @@ def test_a_result_of_which_a_comparison_cannot_say_anything_is_not_called_invali
     together = replace(report(*fine(1, 2, 3), matches=[(1, 2)]), undecided=why)
     decision = judge(a_validation(success(1), success(2), success(3)), together, now=NOW)
     assert (decision.newly_valid, decision.newly_invalid) == (ids(1, 2), ())
-    assert MarkTooLate(result_id=ids(3)[0]) in decision.effects
-    assert decision.canonical_id == ids(1)[0]
+    assert (decision.undecided, decision.canonical_id) == (ids(3), ids(1)[0])
     later = replace(report(*fine(1, 3)), undecided=why)
     view = a_validation(valid(1), valid(2), success(3), canonical_result_id=ids(1)[0])
     decision = judge(view, later, now=NOW)
     assert MarkTooLate(result_id=ids(3)[0]) in decision.effects
-    assert (decision.newly_valid, decision.newly_invalid) == ((), ())
+    assert (decision.newly_valid, decision.newly_invalid, decision.undecided) == ((), (), ids(3))
 
 
 def test_a_pair_that_cannot_be_compared_asks_for_one_more_result():

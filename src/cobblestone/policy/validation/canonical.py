@@ -83,6 +83,7 @@ class ValidationDecision:
     newly_valid: tuple[ResultId, ...] = ()  #: credit is due
     newly_invalid: tuple[ResultId, ...] = ()  #: disagree with the canonical result
     unusable: tuple[ResultId, ...] = ()  #: outputs missing or malformed
+    undecided: tuple[ResultId, ...] = ()  #: cannot be compared with the canonical result
     wrong_together: frozenset[ResultId] = frozenset()  #: of these, those that agree with another one of them
     audit: bool | None = None  #: whether the canonical result was found again; None: no audit ends with this
     reasons: tuple[Reason, ...] = ()
@@ -267,6 +268,7 @@ class _DecisionBuilder:
     valid: list[ResultId] = field(default_factory=list[ResultId])
     invalid: list[ResultId] = field(default_factory=list[ResultId])
     unusable: list[ResultId] = field(default_factory=list[ResultId])
+    undecided: list[ResultId] = field(default_factory=list[ResultId])
     postponed: list[ResultId] = field(default_factory=list[ResultId])
     audit: bool | None = None
 
@@ -323,6 +325,7 @@ class _DecisionBuilder:
 
     def leave(self, result_id: ResultId, problem: Reason) -> None:
         """Close a result that cannot be compared with the canonical one, which is not its host's fault."""
+        self.undecided.append(result_id)
         self.add(
             states.MarkTooLate(result_id=result_id),
             "too_late",
@@ -346,6 +349,7 @@ class _DecisionBuilder:
             newly_valid=tuple(self.valid),
             newly_invalid=tuple(self.invalid),
             unusable=tuple(self.unusable),
+            undecided=tuple(self.undecided),
             wrong_together=frozenset(
                 one for pair in self.report.matches if {*pair} <= {*self.invalid} for one in pair
             ),
