@@ -49,7 +49,7 @@ def test_arrays_that_come_back_can_be_changed() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [object(), {1, 2}, OrderedDict(a=1), numpy.array([{}], dtype=object), [lambda: 1], Path("x")], ids=repr
+    "value", [object(), {1, 2}, OrderedDict(a=1), numpy.array([{}], dtype=object), [lambda: 1], Path("x")],
 )  # fmt: skip
 def test_other_kinds_are_refused_in_words(value: Any) -> None:
     with pytest.raises(AnswerError, match=r"cannot be sent back.*Possible are None, bool, int"):
