@@ -166,6 +166,7 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> Callable
         b"", b"no tar at all", packed(member("other")), packed(member("out"), "w:gz"), packed(member("/out")),
         packed(member("../out")), packed(member("out", tarfile.SYMTYPE, "/etc/passwd")), packed(member("out", tarfile.DIRTYPE)),
     ],
+    ids=["nothing", "no tar", "another name", "packed", "absolute", "above", "link", "folder"],
 )  # fmt: skip
 def test_what_a_stranger_packed_otherwise_is_not_unpacked(answer: bytes, tmp_path: Path) -> None:
     with pytest.raises(CobblestoneError):
