@@ -11,6 +11,7 @@ from pathlib import Path
 from vulture import Vulture
 
 from cobblestone.cli import COMMANDS
+from cobblestone.policy.client.core.intake import HANDLERS
 
 ROOT = Path(__file__).parents[1]
 KINDS = {"function", "class", "method", "property", "import", "unreachable_code"}
@@ -49,9 +50,8 @@ USED_BY_TESTS = {"replayed", "unparsed_xml"}
 def main() -> int:
     """Print what is unused; 1 if there is any."""
     decorators = ["@answers", "@shows", "@*commands.*", "@root.callback", "@pass_context"]
-    found = Vulture(
-        ignore_names=[*COMMANDS, "*_options"], ignore_decorators=decorators
-    )  # commands, found by name
+    by_name = [*COMMANDS, *(handler.__name__ for handler in HANDLERS.values())]  # how they are found
+    found = Vulture(ignore_names=[*by_name, "*_options"], ignore_decorators=decorators)
     found.scavenge([str(ROOT / "src" / "cobblestone")], exclude=["*/migrations/*", "*/site/*"])
     unused = [
         item
