@@ -275,6 +275,14 @@ def test_jobs_are_submitted_and_told(cli: Cli, sky: Path):
     status = cli("batch cancel 1 -p sky --json").json
     assert (status["state"], status["njobs"]) == ("cancelled", 2)
     assert "batch cancel 2" in cli("batch retire 2 -p sky", status=1).err
+    assert "a private network" in cli("batch webhook 1 http://127.0.0.1:9/ -p sky", status=1).err
+    assert "Batch 1 has no webhook" in cli("batch webhook 1 -p sky", status=1).err
+    (sky / "cobblestone.toml").write_text(
+        (sky / "cobblestone.toml").read_text().replace("private_webhooks = false", "private_webhooks = true")
+    )
+    assert cli("batch webhook 1 http://127.0.0.1:9/ -p sky").out.splitlines()[-1].startswith("whsec_")
+    assert "waiting, 0 jobs told" in cli("batch webhook 1 -p sky").out
+    assert cli("batch webhook 1 --remove -p sky -q").out == "removed\n"
 
 
 def test_waiting_for_a_project_that_does_not_run_is_refused(cli: Cli, sky: Path):

@@ -231,8 +231,9 @@ def webhook(
         lines = ["The secret with which messages are signed; it is shown only once:", secret]
         common.out.show({"url": url, "secret": secret}, lines=lines, essential=[secret])
         return
-    batch = common.ask(lambda connected: connected.batch(batch_id))
-    found = common.ask(lambda _: batch.remove_webhook() if remove else batch.webhook())
+    with common.connect() as connected:
+        batch = connected.batch(batch_id)
+        found = batch.remove_webhook() if remove else batch.webhook()
     error = f" Last error: {found.error}." if found.error else ""
     lines = [f"{found.url}: {found.state}, {found.told} jobs told.{error}"]
     common.out.show(found, lines=lines, essential=[found.state])
