@@ -58,6 +58,7 @@ __all__ = [
 ]
 
 
+#: The modules of our names; the others are errors of ``sdk.api.connection``.
 _HOMES = {
     "AppSpec": "sdk.app_definition",
     "Batch": "sdk.api.batch",
@@ -72,7 +73,6 @@ _HOMES = {
     "connect": "sdk.project",
     "connect_async": "sdk.asynchronous",
 }
-"""The modules of our names; the others are errors of ``sdk.api.connection``."""
 
 
 def __getattr__(name: str) -> Any:  # modules look up attributes of any type

@@ -24,12 +24,12 @@ from cobblestone.store.engine.database import Transaction
 
 log = structlog.get_logger(__name__)
 
+#: For one project, each time.
 MAX_SECONDS = 900.0
-"""For one project, each time."""
+#: For one day: a million accounts.
 MAX_PAGES = 2000
-"""For one day: a million accounts."""
+#: How far back a project is asked at first, and after a long silence.
 FIRST_DAYS = 7
-"""How far back a project is asked at first, and after a long silence."""
 
 T = TypeVar("T")
 

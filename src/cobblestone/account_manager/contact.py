@@ -29,13 +29,13 @@ from cobblestone.wire.project.account import WebRpcError, WebRpcFailure
 from cobblestone.wire.project.preferences import write_global_preferences
 
 MAIN_SHARE = 100.0
+#: Clients of this version and later know the sums of an account; 7.20.5 notes each of them in its log as unknown.
 TELLS_SUMS_FROM = 80_000
-"""Clients of this version and later know the sums of an account; 7.20.5 notes each of them in its log as unknown."""
 
 
 EARLY_CONTACTS = 3
+#: A new computer's first contacts come early: one has no totals, the next sets the mark, and then people see a figure.
 EARLY_SECONDS = 1800.0
-"""A new computer's first contacts come early: one has no totals, the next sets the mark, and then people see a figure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,12 +113,12 @@ def host_facts(request: wire.ReceivedRequest, address_block: str) -> model.Compu
     )
 
 
+#: What an element about the computer tells of its facts.
 _TOLD_BY: Mapping[str, tuple[str, ...]] = {
     **{name: (name,) for name in ("p_vendor", "p_model", "p_fpops", "os_name", "os_version")},
     "p_ncpus": ("ncpus",),
     "coprocs": ("gpu_model", "ngpus", "gpu_flops"),
 }
-"""What an element about the computer tells of its facts."""
 
 
 def _host(tx: Transaction, ctx: ManagerContext, contact: Contact) -> model.ManagedHost:

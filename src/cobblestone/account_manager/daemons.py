@@ -29,10 +29,11 @@ from cobblestone.wire.project.pages import ProjectConfig, WebRpcRefused
 log = structlog.get_logger(__name__)
 
 MADE_AT_ONCE = 8
+#: Failed looks at a project in a row, after which its operators get a mail: about an hour.
 FAILURES_OF_MAIL = 4
-"""Failed looks at a project in a row, after which its operators get a mail: about an hour."""
+#: What is expected of computers that have not called for so long is no longer expected.
 FORGOTTEN_AFTER = 14 * DAY
-"""What is expected of computers that have not called for so long is no longer expected."""
+#: Refusals that no second attempt changes.
 FOR_THE_PERSON = frozenset(
     (
         WebRpcError.NOT_UNIQUE,
@@ -41,7 +42,6 @@ FOR_THE_PERSON = frozenset(
         WebRpcError.ACCOUNT_CREATION_DISABLED,
     )
 )
-"""Refusals that no second attempt changes."""
 PASSWORD_CHANGED = N_(
     "You set the password of that account yourself, so choose there what statistics sites may show."
 )

@@ -95,8 +95,8 @@ class ProjectDays(Reply, frozen=True):
     days: list[ProjectDay]
 
 
+#: An account, under a name that no other account manager is told.
 Opaque = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z")]
-"""An account, under a name that no other account manager is told."""
 JobName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=r"\A[\x21-\x7e]+\Z")]
 Key = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"\A[0-9A-Za-z_]+\Z")]
 Day = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]

@@ -18,8 +18,8 @@ from cobblestone.domain.people import Scope
 
 R = TypeVar("R", bound=Reply | bytes)
 
+#: A part of a path that is a parameter: its name, and whether it is a number.
 PLACE = re.compile(r"{(\w+)(:int)?}")
-"""A part of a path that is a parameter: its name, and whether it is a number."""
 
 
 class Endpoint(msgspec.Struct, Generic[R], frozen=True):

@@ -15,10 +15,10 @@ from typing import Annotated, Any, NamedTuple, cast
 import msgspec
 from msgspec import inspect
 
+#: What all paths of the API begin with, below the project's address.
 PREFIX = "/api/v1"
-"""What all paths of the API begin with, below the project's address."""
+#: Ids beyond this are none: JSON numbers are exact up to here.
 MAX_ID = 2**53
-"""Ids beyond this are none: JSON numbers are exact up to here."""
 
 
 class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -41,8 +41,8 @@ Text = Annotated[
 ]
 FileName = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"\A[A-Za-z0-9_\-.~]+\Z")]
 Id = Annotated[int, msgspec.Meta(ge=1, le=MAX_ID)]
+#: Where a part of a list begins: 0, or the id of the last one before.
 Position = Annotated[int, msgspec.Meta(ge=0, le=MAX_ID)]
-"""Where a part of a list begins: 0, or the id of the last one before."""
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 Part = Annotated[float, msgspec.Meta(gt=0, le=1)]
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
+#: The module of this package with each command, in the order of the help text, and what the command does.  The module has
+#: a group ``NAME_commands``, or a function ``NAME``; it is loaded when the command is called, not to list it.
 COMMANDS = {
     "project": ("project.setup", "Create a project, move it, write files for systemd."),
     "run": ("project.server", "Run the project's server until Ctrl-C."),
@@ -61,13 +63,10 @@ COMMANDS = {
     "paper": ("lab.sweeps", "Reproduce Kondo, Anderson, McLeod (2007)."),
     "frontier": ("lab.sweeps", "Show where one policy is better or worse than another."),
 }
-"""The module of this package with each command, in the order of the help text, and what the command does.  The module has
-a group ``NAME_commands``, or a function ``NAME``; it is loaded when the command is called, not to list it.
-"""
+#: Modules of commands with a parser of their own: to load the others' takes longer than a run.
 OWN_PARSERS = {("simulate",): "lab.simulating", ("client", "run"): "client.run"}
-"""Modules of commands with a parser of their own: to load the others' takes longer than a run."""
+#: Rooms, or modules beside them, that may be absent.
 OPTIONAL = ("client", "demo", "lab")
-"""Rooms, or modules beside them, that may be absent."""
 
 
 def build(only: str | None = None) -> Commands:

@@ -42,6 +42,7 @@ class LimitFlag(NamedTuple):
     unit: str = ""
 
 
+#: By member of a request's body.
 FLAGS: dict[str, LimitFlag] = {
     "app": LimitFlag("NAME"),
     "assimilator": LimitFlag("--assimilate"),
@@ -84,7 +85,6 @@ FLAGS: dict[str, LimitFlag] = {
     "target.user": LimitFlag("--for-user"),
     "title": LimitFlag("--title"),
 }
-"""By member of a request's body."""
 
 _NESTED = re.compile(r"^(version|app_changes)\.")
 _PLACE = re.compile(r"\[\d+\]")

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 PACKAGE = Path(cobblestone.__file__).parent
+#: Where ``make docs`` builds the pages; wheels made after it bring them along.
 SITE = PACKAGE / "site"
-"""Where ``make docs`` builds the pages; wheels made after it bring them along."""
+#: Where the Markdown files are: inside an installed package, or beside it in a checkout.
 FOLDERS = (PACKAGE / "documentation", PACKAGE.parents[1])
-"""Where the Markdown files are: inside an installed package, or beside it in a checkout."""
 
 _NAVIGATION = re.compile(r'^ *- "?([^":]+)"?:(?: (\S+\.md))?$', re.MULTILINE)
 _PLACES = {

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+#: Commands, or options with their values, and what each does.
 Rows = list[tuple[str, str]]
-"""Commands, or options with their values, and what each does."""
 ARGUMENTS, COMMANDS, OPTIONS = "Arguments", "Commands", "Options"
 _KINDS = re.compile(r"<(?:list\[)?(str|int|float)[^>]*>")
 _NAMES_WIDTH = 27

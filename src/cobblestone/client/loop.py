@@ -17,8 +17,8 @@ from cobblestone.policy.client.core.events import Event, Instruction, JobProgres
 from cobblestone.policy.client.core.machine import Refusal
 from cobblestone.policy.client.core.values import Reading
 
+#: Seconds after which the core is told the time at the latest.
 LONGEST_ALARM = 60.0
-"""Seconds after which the core is told the time at the latest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,8 +24,8 @@ from cobblestone.ops.files import write_private
 from cobblestone.sdk.api.batch import Batch
 from cobblestone.sdk.project import Project
 
+#: Exports are made, collected and drawn so often here; elsewhere once a day.
 STEP_SECONDS = 15
-"""Exports are made, collected and drawn so often here; elsewhere once a day."""
 TIMEOUT_SECONDS = 900.0
 ALICE, BOB = "alice@example.org", "bob@example.org"
 ENVIRONMENT = {

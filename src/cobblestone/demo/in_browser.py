@@ -37,10 +37,10 @@ from cobblestone.store.work.uploads import outputs_of_results
 
 APP = "orbits"
 YEARS = 10_000
+#: Instructions, as `cobblestone app try` counts them.
 FLOPS_PER_YEAR = 3.3e6
-"""Instructions, as `cobblestone app try` counts them."""
+#: Else only one answer of each job stays, and nothing could be compared at the end.
 KEEP_OUTPUTS = {"COBBLESTONE_FILES__DELETE_DELAY": "86400"}
-"""Else only one answer of each job stays, and nothing could be compared at the end."""
 _PLATFORMS = {"x86_64": "x86_64-pc-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
 
 

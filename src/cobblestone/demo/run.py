@@ -104,13 +104,13 @@ class BatchDisplay:
 APP = "sunspots"
 TIMEOUT_SECONDS = 600.0
 UPDATE_SECONDS = 4.0
+#: Volunteers join by their clients, which do not ask; who watches wants to see their computers.
 SHOWN = {"COBBLESTONE_ACCOUNTS__COMPUTERS": "shown"}
-"""Volunteers join by their clients, which do not ask; who watches wants to see their computers."""
 VOLUNTEERS = ("Alice", "Bob")
 
 
+#: A client that computes, or a page that does.
 Followed = StockClient | OwnClient | Tab
-"""A client that computes, or a page that does."""
 
 
 def run_demo(

@@ -139,12 +139,12 @@ class LoggedClient:
         raise ClientError(f"Waited {seconds:g} s without success for: {what}.\n{self.log()[-4000:]}")
 
 
+#: No graphics, no benchmarks, and short pauses after failures.
 OPTIONS = (
     *("--allow_multiple_clients", "--no_gpus", "--skip_cpu_benchmarks"),
     *("--sched_retry_delay_min", "1", "--sched_retry_delay_max", "3"),
     *("--pers_retry_delay_min", "1", "--pers_retry_delay_max", "3"),
 )
-"""No graphics, no benchmarks, and short pauses after failures."""
 
 
 class StockClient(LoggedClient):

@@ -18,22 +18,22 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.values import AppId, AppVersionId
 from cobblestone.domain.work import HomogeneousRedundancy, JobLimits, OutputSpec, ReplicationRules
 
+#: Pseudo platform of versions that run wherever their interpreter does; sent as the host's own platform.
 ANY_PLATFORM = "any"
-"""Pseudo platform of versions that run wherever their interpreter does; sent as the host's own platform."""
 
+#: Platform of versions that browsers compute, on the project's page; no client of the family names it.
 BROWSER_PLATFORM = "wasm32-browser"
-"""Platform of versions that browsers compute, on the project's page; no client of the family names it."""
 
+#: Seconds without a word after which a browser's jobs go to others; its page speaks every minute.
 BROWSER_SILENCE = 300.0
-"""Seconds without a word after which a browser's jobs go to others; its page speaks every minute."""
+#: Seconds after which they do in any case.
 BROWSER_DELAY_BOUND = 6 * 3600.0
-"""Seconds after which they do in any case."""
 
+#: Plan class of versions that bring a container; the family knows by this word what needs Docker or Podman.
 CONTAINER_CLASS = "docker"
-"""Plan class of versions that bring a container; the family knows by this word what needs Docker or Podman."""
 
+#: Generalised ids begin here: they stand for all of a volunteer's own versions of an app on one kind of processor.
 GENERALISED = 1_000_000
-"""Generalised ids begin here: they stand for all of a volunteer's own versions of an app on one kind of processor."""
 
 _KINDS = {"CPU": 2, "NVIDIA": 3, "ATI": 4, "intel_gpu": 5, "apple_gpu": 6}
 
@@ -56,8 +56,8 @@ def generalised_on_gpu(version_id: AppVersionId) -> bool:
     return version_id % GENERALISED > _KINDS["CPU"]
 
 
+#: Of new apps that name none: what a computer reports does not decide what it gets, so that lies gain next to nothing.
 DEFAULT_CREDIT_SYSTEM = "steady"
-"""Of new apps that name none: what a computer reports does not decide what it gets, so that lies gain next to nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,8 +202,8 @@ class PlanClass:
     docker: bool = False
 
 
+#: Makers in the names of built-in plan classes, and what clients call their GPUs.
 GPU_MAKERS = {"nvidia": "NVIDIA", "amd": "ATI", "intel": "intel_gpu"}
-"""Makers in the names of built-in plan classes, and what clients call their GPUs."""
 _GPU_CLASS = re.compile(r"(docker-)?gpu-(\w{3,6})(?:-([1-9]\d{0,6})mb)?(?:-([1-9]\d?)pct)?")
 
 
@@ -254,10 +254,10 @@ LINUX = (
 WINDOWS = ("windows_x86_64", "windows_arm64", "windows_intelx86")
 APPLE = ("x86_64-apple-darwin", "arm64-apple-darwin")
 OTHERS = ("aarch64-android-linux-gnu", "x86_64-pc-freebsd")
+#: The usual ones; a project may use any name that a client sends.
 PLATFORMS = (*LINUX, *WINDOWS, *APPLE, *OTHERS)
-"""The usual ones; a project may use any name that a client sends."""
+#: Those that start a script by its first line, and have a shell.
 POSIX = (*LINUX, *APPLE, "x86_64-pc-freebsd")
-"""Those that start a script by its first line, and have a shell."""
 
 
 def starts_scripts(platform: str) -> bool:
@@ -268,8 +268,8 @@ def starts_scripts(platform: str) -> bool:
     return platform not in WINDOWS
 
 
+#: So much of a file is enough to tell.
 HEAD_NBYTES = 4096
-"""So much of a file is enough to tell."""
 
 _FREEBSD_ABI = 9
 _ELF = {
@@ -332,8 +332,8 @@ def _platforms_of_mach_o(head: bytes) -> tuple[str, ...] | None:
 
 
 _SHELLS = ("sh", "bash", "zsh", "dash", "ksh")
+#: Programs that Linux and macOS have, and Windows has not.
 _UNIX = (*_SHELLS, "env", "nice", "timeout", "cat", "cp", "awk", "sed", "grep", "sort", "tar", "make", "bc")
-"""Programs that Linux and macOS have, and Windows has not."""
 
 
 def platforms_of_command(

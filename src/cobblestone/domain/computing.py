@@ -122,6 +122,7 @@ def _preference(name: str, low: float = 0.0, high: float = 1.0, default: Number 
     return Preference(name, getattr(ComputingPreferences(), name) if default is None else default, low, high)
 
 
+#: What volunteers choose on pages, in the order of the family's element; units as in `ComputingPreferences`.
 PREFERENCES: tuple[Preference, ...] = (
     _preference("run_on_batteries"),
     _preference("run_if_user_active"),
@@ -152,7 +153,6 @@ PREFERENCES: tuple[Preference, ...] = (
     Preference("net_end_hour", 0.0, 0.0, 24.0),
     _preference("network_wifi_only"),
 )
-"""What volunteers choose on pages, in the order of the family's element; units as in `ComputingPreferences`."""
 
 
 @value(kw_only=True)

@@ -168,8 +168,8 @@ def enumerations(
 
 
 SMALLEST_SCALE = 1e-6
+#: No scale outside of these is believed: scales say how far peak speeds are from useful ones.
 LARGEST_SCALE = 1e6
-"""No scale outside of these is believed: scales say how far peak speeds are from useful ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,8 +208,8 @@ class PublishedScale:
     expavg_credit: float  #: of all projects together, at 200 credit per GFLOPS-day
 
 
+#: Jobs or accounts in one question.
 MAX_BATCH = 500
-"""Jobs or accounts in one question."""
 
 
 class CountedJobState(StrEnum):

@@ -7,8 +7,8 @@ import ipaddress
 from cobblestone.domain.statistics import CreditStatement, RunningAverage
 from cobblestone.domain.values import AppVersionId, HostId, UserId, value
 
+#: Name of the resource that every host has; GPU types are named as the client names them (``NVIDIA``, ``ATI`` …).
 CPU = "CPU"
-"""Name of the resource that every host has; GPU types are named as the client names them (``NVIDIA``, ``ATI`` …)."""
 
 
 @value(kw_only=True)
@@ -120,8 +120,8 @@ class HostAppVersion:
 
 
 IPV4_PREFIX = 24
+#: What one customer of a provider gets, as a rule.
 IPV6_PREFIX = 48
-"""What one customer of a provider gets, as a rule."""
 
 
 def network_of(address: str) -> str:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from cobblestone.domain.errors import JobError
 from cobblestone.domain.texts import name_problem, same_file
 
+#: Name of the input that ``{input}`` stands for.
 DEFAULT_INPUT = "input"
-"""Name of the input that ``{input}`` stands for."""
+#: Name of the output that ``{output}`` stands for, unless the app names its outputs itself.
 DEFAULT_OUTPUT = "output"
-"""Name of the output that ``{output}`` stands for, unless the app names its outputs itself."""
 MAX_NAME = 60
 MAX_WORDS = 1000
 MAX_COMMAND_LENGTH = 20_000

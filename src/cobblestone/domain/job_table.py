@@ -13,8 +13,8 @@ from cobblestone.domain.errors import JobError
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.values import value
 
+#: Columns that are neither inputs nor arguments.
 OWN_COLUMNS = ("name", "priority", "command_line")
-"""Columns that are neither inputs nor arguments."""
 MAX_FIELD = 1_000_000
 _ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b", b"7z\xbc\xaf", b"\xfd7zXZ")
 

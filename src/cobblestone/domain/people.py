@@ -7,8 +7,8 @@ from enum import IntEnum, StrEnum
 from cobblestone.domain.statistics import CreditStatement
 from cobblestone.domain.values import AppId, TeamId, UserId, value
 
+#: The role of users who may use the operator's pages.
 OPERATOR = "operator"
-"""The role of users who may use the operator's pages."""
 
 
 @value(kw_only=True)

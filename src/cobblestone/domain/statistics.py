@@ -20,8 +20,8 @@ class Contribution(StrEnum):
 
 SECONDS_PER_DAY = 86400.0
 
+#: No sample counts as more: its square, and sums of such squares, are still finite.
 LARGEST_SAMPLE = 1e100
-"""No sample counts as more: its square, and sums of such squares, are still finite."""
 
 
 @value()
@@ -52,11 +52,11 @@ class AveragingRule:
     limit: float = 10.0  #: later samples count as at most this multiple of the mean
 
 
+#: Averages of one app version on one host.
 HOST_VERSION_RULE = AveragingRule(threshold=20, weight=0.01)
-"""Averages of one app version on one host."""
 
+#: Averages of one app version over all hosts.
 VERSION_RULE = AveragingRule(threshold=100, weight=0.001)
-"""Averages of one app version over all hosts."""
 
 
 @value()

@@ -13,8 +13,8 @@ import re
 
 from cobblestone.domain.errors import JobError
 
+#: Disks take 255 bytes; a little is left for what is put before or behind.
 MAX_NAME_BYTES = 200
-"""Disks take 255 bytes; a little is left for what is put before or behind."""
 
 _NOT_ALLOWED = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]')
 _DEVICES = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
@@ -48,8 +48,8 @@ def same_file(name: str) -> str:
     return name.casefold()
 
 
+#: What clients keep of a name or title; a longer one is dropped as a whole.
 MAX_BYTES = 255
-"""What clients keep of a name or title; a longer one is dropped as a whole."""
 
 _LOST = re.compile("<|&(?=#?[0-9A-Za-z]{1,31};)")
 

@@ -51,8 +51,8 @@ def draw_timeline(timeline: Mapping[str, Any], width: int) -> list[Text]:
 
 
 REFRESH_SECONDS = 2.0
+#: Refreshes between two timelines.
 TIMELINE_EVERY = 7
-"""Refreshes between two timelines."""
 BAR = 12
 HOUR = 3600.0
 Row = dict[str, Any]

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+#: Returns Unix seconds.
 Clock = Callable[[], float]
-"""Returns Unix seconds."""
 
 system_clock: Clock = time.time
 
@@ -77,8 +77,8 @@ def person() -> str:
     return re.sub(r"[^A-Za-z0-9_.\-]", "_", name)[:60] or "unknown"
 
 
+#: Of a project's settings, in its folder.
 FILE_NAME = "cobblestone.toml"
-"""Of a project's settings, in its folder."""
 
 PROJECT_VARIABLE = "COBBLESTONE_PROJECT"
 TOKEN_VARIABLE = "COBBLESTONE_TOKEN"  # noqa: S105  # the name of a variable
@@ -104,8 +104,8 @@ def connection_defaults() -> ConnectionDefaults:
     )
 
 
+#: What is typed so far, as zsh and fish, and as bash say it.
 VARIABLES = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
-"""What is typed so far, as zsh and fish, and as bash say it."""
 
 
 def typed_noun() -> str:

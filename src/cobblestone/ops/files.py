@@ -12,8 +12,8 @@ from typing import Protocol
 from cobblestone.domain.errors import RemoteProtocolError
 
 CHUNK = 1 << 18
+#: No text of an export packs better: a file that does was made to fill memory or disk.
 LARGEST_RATIO = 400
-"""No text of an export packs better: a file that does was made to fill memory or disk."""
 GZIP = b"\x1f\x8b"
 
 

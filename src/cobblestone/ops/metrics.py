@@ -84,8 +84,8 @@ METRICS: Mapping[str, MetricInfo] = {
     "export_records": MetricInfo("gauge", "Records in it by table: user, host, team and so on.", "table"),
 }
 
+#: Values by metric; with a label, values by label.
 Figures = Mapping[str, float | Mapping[str, float]]
-"""Values by metric; with a label, values by label."""
 
 
 class ProcessMetrics:

@@ -19,10 +19,10 @@ from cobblestone.policy.client.core import protocol
 from cobblestone.policy.client.core.protocol import POLICIES, Policy
 
 ENTRY_POINT_GROUP = "cobblestone.scheduling_policies"
+#: What decides where a volunteer's own policy cannot.
 USUAL = "recent"
-"""What decides where a volunteer's own policy cannot."""
+#: Seconds within which a policy of one's own must decide; the client does nothing else meanwhile.
 CALL_SECONDS = 5.0
-"""Seconds within which a policy of one's own must decide; the client does nothing else meanwhile."""
 T = TypeVar("T")
 _FILE = re.compile(r"(.+\.py):(\w+)")
 

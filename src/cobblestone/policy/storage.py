@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.domain.values import changed, value
 
+#: Length of a nonce; in messages it is written as hex digits.
 NONCE_BYTES = 16
-"""Length of a nonce; in messages it is written as hex digits."""
 
 
 @value(kw_only=True)

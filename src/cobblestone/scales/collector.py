@@ -35,8 +35,8 @@ class ListedProject(msgspec.Struct):
     tried: float = 0.0  #: Unix seconds of the last attempt; 0: never
 
 
+#: For the whole exchange: a server that sends a byte a minute does not hold us up.
 TIMEOUT_SECONDS = 30.0
-"""For the whole exchange: a server that sends a byte a minute does not hold us up."""
 _HEADERS = {"User-Agent": f"cobblestone/{__version__} scales", "Accept-Encoding": "identity"}
 
 
@@ -156,8 +156,8 @@ log = structlog.get_logger(__name__)
 
 MAX_SOURCES = 2_000
 MAX_LIST_BYTES = 1_000_000
+#: Exports that are read at the same time.
 AT_ONCE = 16
-"""Exports that are read at the same time."""
 
 
 def read_sources(places: Iterable[str]) -> list[str]:

@@ -26,8 +26,8 @@ S = TypeVar("S")
 P = ParamSpec("P")
 R = TypeVar("R")
 
+#: A stream that brings nothing for so long, not even a comment, is opened again.
 SILENT_SECONDS = 60.0
-"""A stream that brings nothing for so long, not even a comment, is opened again."""
 
 
 def _aside(

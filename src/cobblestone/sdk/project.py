@@ -18,8 +18,8 @@ from cobblestone.sdk.api.jobs import Content, FileSender, Job, Sending, as_job, 
 from cobblestone.sdk.apps import AppMethods
 from cobblestone.sdk.executor import JobExecutor
 
+#: Is told how many jobs have been handed over so far.
 Progress = Callable[[int], None]
-"""Is told how many jobs have been handed over so far."""
 
 
 class Project(AppMethods):

@@ -46,11 +46,11 @@ TOP_LIST_SWEEP_SECONDS = 30.0
 HISTORY_SWEEP_SECONDS = 30.0
 EXPORT_SWEEP_SECONDS = 300.0
 WATCH_SECONDS = 15.0
+#: For steps that handle a batch and wait for nothing else: readiness shall know soon that one hangs.
 SHORT_STEP_SECONDS = 30.0
-"""For steps that handle a batch and wait for nothing else: readiness shall know soon that one hangs."""
 FAREWELL_SECONDS = 5.0
+#: What lies in the staging folder for so long belongs to no process any more.
 STAGED_SECONDS = 86400.0
-"""What lies in the staging folder for so long belongs to no process any more."""
 
 
 @contextlib.contextmanager

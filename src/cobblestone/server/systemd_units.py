@@ -139,8 +139,8 @@ def _under_home(*paths: Path) -> bool:
     return any(place.startswith(("/home/", "/root/")) for place in places)
 
 
+#: Requests to one scheduler process at once.  It works on 16; of more only pages and the computers themselves wait longer.
 _SCHEDULER_PLACES = 64
-"""Requests to one scheduler process at once.  It works on 16; of more only pages and the computers themselves wait longer."""
 
 ACCEL_LOCATION = """\
     # Files for download: a server says which one, and nginx sends it from the disk.

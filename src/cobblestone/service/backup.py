@@ -31,13 +31,13 @@ from cobblestone.store.maintenance import snapshot as snapshots
 from cobblestone.store.maintenance.upgrade import check_revision, current_revision, needs_steps
 
 MANIFEST = "manifest.json"
+#: The rows of a PostgreSQL database; a SQLite database has its own name.
 DUMP = "database.dump"
-"""The rows of a PostgreSQL database; a SQLite database has its own name."""
 FORMAT = 1
 ATTEMPTS = 3
 
+#: Is told what is being done, and the part of it that is done (0 to 1).
 Report = Callable[[str, float], None]
-"""Is told what is being done, and the part of it that is done (0 to 1)."""
 
 
 class FileEntry(msgspec.Struct, frozen=True):

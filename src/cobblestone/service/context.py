@@ -90,8 +90,8 @@ class ServiceContext(ProcessContext):
 T = TypeVar("T")
 
 MIN_AGE_SECONDS = 5.0
+#: Reading again and again takes at most this share of the time, however large the project is.
 MAX_SHARE = 0.01
-"""Reading again and again takes at most this share of the time, however large the project is."""
 
 
 class CachedRead(Generic[T]):

@@ -12,10 +12,10 @@ from cobblestone.store.operation.processes import ProcessRow
 
 log = structlog.get_logger(__name__)
 
+#: A daemon that should have woken up so long ago is late.
 LATE_SECONDS = 60.0
-"""A daemon that should have woken up so long ago is late."""
+#: A step that takes longer hangs, if its daemon says nothing else.
 STEP_LIMIT_SECONDS = 900.0
-"""A step that takes longer hangs, if its daemon says nothing else."""
 
 
 class DaemonHealth(StrEnum):

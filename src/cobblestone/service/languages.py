@@ -29,8 +29,8 @@ from babel.numbers import format_decimal
 from cobblestone.domain.reasons import Reason, Value, restored
 
 ENGLISH = "en"
+#: Languages by code, each as its speakers call it.
 NAMES: Mapping[str, str] = {"en": "English", "fr": "Français", "sk": "Slovenčina"}
-"""Languages by code, each as its speakers call it."""
 MAX_HEADER = 500
 
 

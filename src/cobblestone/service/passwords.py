@@ -17,10 +17,10 @@ from functools import cache
 
 import argon2
 
+#: Argon2id with the second recommended parameters of RFC 9106: 64 MiB, three passes, four lanes.
 HASHER = argon2.PasswordHasher()
-"""Argon2id with the second recommended parameters of RFC 9106: 64 MiB, three passes, four lanes."""
+#: Passwords hashed at a time: each takes 64 MiB of memory and a CPU for a while.
 MAX_HASHING = 2
-"""Passwords hashed at a time: each takes 64 MiB of memory and a CPU for a while."""
 
 
 @cache

@@ -21,8 +21,8 @@ from cobblestone.store.engine.process_group import ProcessGroup
 from cobblestone.store.operation.processes import DaemonNote, ProcessRow, note_process, server_processes
 
 BEAT_SECONDS = 15.0
+#: A process that was not heard of for so long is taken for dead.
 SILENT_SECONDS = 60.0
-"""A process that was not heard of for so long is taken for dead."""
 FORGET_SECONDS = 86400.0
 
 
@@ -122,13 +122,13 @@ log = structlog.get_logger(__name__)
 
 SWEEP_SECONDS = 5.0
 ERROR_PAUSE_SECONDS = 2.0
+#: From the start of one small step to the next: under load, rows gather meanwhile, and a step for many costs as much as
+#: one for a few.
 PACE_SECONDS = 0.1
-"""From the start of one small step to the next: under load, rows gather meanwhile, and a step for many costs as much as
-one for a few."""
 SMALL_STEP = 100
 
+#: Does a piece of the work; returns how much was done, 0 when nothing is left.
 Step = Callable[[], Awaitable[int]]
-"""Does a piece of the work; returns how much was done, 0 when nothing is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

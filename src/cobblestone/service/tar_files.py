@@ -19,8 +19,8 @@ from typing import IO, BinaryIO, Literal, cast
 
 from cobblestone.domain.errors import StoreError
 
+#: By the suffix of a file's name; other names are of folders.
 MODES: dict[str, Literal["w", "w:gz"]] = {".tar": "w", ".gz": "w:gz", ".tgz": "w:gz"}
-"""By the suffix of a file's name; other names are of folders."""
 MAX_DEPTH = 200
 CHUNK = 1 << 20
 _BLOCK = 4096  # what a file or folder takes of a disk however little is in it

@@ -151,8 +151,8 @@ log = structlog.get_logger(__name__)
 
 SPECIFICATION = "db_dump.xml"
 MOST_PARTS = 10_000
+#: Returns what a function gives.
 Runner = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Returns what a function gives."""
 
 
 class ExportCollector:

@@ -26,10 +26,10 @@ from cobblestone.statistics.store.build import published
 from cobblestone.statistics.store.queries import OtherFormat, PublishedFile
 from cobblestone.statistics.store.rows import KINDS
 
+#: Rows that no state names are left alone until they are so old: they may be on their way.
 STRAY_SECONDS = 86400.0
-"""Rows that no state names are left alone until they are so old: they may be on their way."""
+#: A project whose figures are older than so many intervals of collecting is late.
 LATE_FACTOR = 3
-"""A project whose figures are older than so many intervals of collecting is late."""
 pa: Any = import_module("pyarrow")  # Any: PyArrow has no types
 pq: Any = import_module("pyarrow.parquet")
 

@@ -39,26 +39,26 @@ Bytes = NDArray[np.uint8]
 Places = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+#: Of the record and of its elements: their letters one behind the other, where each ends, the last element of each slot, and the
+#: one before in its slot.
 Names = tuple[Bytes, Places, Places, Places]
-"""Of the record and of its elements: their letters one behind the other, where each ends, the last element of each slot, and the
-one before in its slot."""
 _SLOTS = 128
 _CDATA = np.frombuffer(b"<![CDATA[", np.uint8)
 
+#: Bytes of a file that are scanned together: fewer cost more calls, more cost more memory that is not in the cache.
 AT_ONCE = 1 << 21
-"""Bytes of a file that are scanned together: fewer cost more calls, more cost more memory that is not in the cache."""
+#: Bytes of a usual record, at least.
 LEAST_RECORD = 40
-"""Bytes of a usual record, at least."""
+#: ASCII that can be printed, without references, is what it says.
 _USUAL_TEXT = np.isin(np.arange(256), [*range(32, 38), *range(39, 127)])
-"""ASCII that can be printed, without references, is what it says."""
 _USUAL_CPID = np.isin(np.arange(256), list(b"0123456789abcdef"))
 _CPID_LENGTH = 32
+#: Powers of ten up to this one, and whole numbers below 2^53, are exact: so is their quotient, but for one rounding.
 _MOST_DECIMALS = 22
-"""Powers of ten up to this one, and whole numbers below 2^53, are exact: so is their quotient, but for one rounding."""
 _TENS = 10.0 ** np.arange(_MOST_DECIMALS + 1)
 _TYPES = {wire.Form.ID: pa.int64(), wire.Form.WHOLE: pa.int64(), wire.Form.NUMBER: pa.float64()}
+#: Processors, systems and countries: many records have the same.
 _often = lru_cache(10_000)(wire.resolved)
-"""Processors, systems and countries: many records have the same."""
 _gpus_often = lru_cache(10_000)(wire.gpu_models)
 
 
@@ -365,10 +365,10 @@ def _values(data: Bytes, begins: Places, ends: Places) -> Any:
 
 
 MAX_TABLES_BYTES = 10_000_000
+#: A file with more records that cannot be is broken.
 LARGEST_SHARE_REFUSED = 0.1
-"""A file with more records that cannot be is broken."""
+#: Counts in ``tables.xml`` and in the files may differ by so much: the project goes on while it exports.
 TOLERANCE = 0.01
-"""Counts in ``tables.xml`` and in the files may differ by so much: the project goes on while it exports."""
 
 isal_zlib: Any = import_module("isal.isal_zlib")
 NEEDED = (ExportedTable.USER,)

@@ -84,8 +84,8 @@ def create_app(ctx: StatisticsContext) -> Starlette:
     )
 
 
+#: One project with the largest files over a slow line.
 STEP_LIMIT_SECONDS = 12 * 3600.0
-"""One project with the largest files over a slow line."""
 
 
 @contextlib.contextmanager

@@ -6,8 +6,8 @@ from cobblestone.domain.statistics import CreditStatement, RecentAverage, Runnin
 from cobblestone.store.engine.mapping import RowMapper
 
 RECENT = RowMapper(RecentAverage, {"value": "expavg_credit", "time": "expavg_time"})
+#: Total and recent average.
 CREDIT = RowMapper(CreditStatement, {"recent": RECENT, "total": "total_credit"})
-"""Total and recent average."""
 
 
 def running_average(column: str) -> RowMapper[RunningAverage]:

@@ -180,8 +180,8 @@ def _stored(project: ManagedProject) -> Balance:
 
 CHECKER, MAKER, DAYS, COLLECTOR, MAILER = "projects", "project_accounts", "days", "granted", "mailer"
 FEED = "rss_main.php"  # the news, as clients are told
+#: Daemons of which only one acts at a time, of several processes.  New names go to the end.
 DIVIDED_ROLES = (CHECKER, MAKER, DAYS, COLLECTOR, MAILER)
-"""Daemons of which only one acts at a time, of several processes.  New names go to the end."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -29,8 +29,8 @@ from cobblestone.wire.project.account import passwd_hash
 from cobblestone.wire.project.pages import WEAK_KEY, canonical_master_url
 
 MAX_SHARE = 1e6
+#: Characters of a piece of news.
 MAX_TEXT = 5000
-"""Characters of a piece of news."""
 MAX_TOKEN_NAME, MAX_TOKEN_DAYS = 200, 36_500
 TOKEN = re.compile(r"cob_[A-Za-z0-9_\-]{20,200}")
 

@@ -177,8 +177,8 @@ def device_of_plan_class(name: str) -> str:
     return "CPU"
 
 
+#: A full answer has about 60 kB.
 MAX_ANSWER = 1_000_000
-"""A full answer has about 60 kB."""
 _ON_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 R = TypeVar("R", bound=Reply)

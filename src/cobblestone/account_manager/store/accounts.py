@@ -241,8 +241,8 @@ def put_credit(tx: Transaction, account_id: int, changed: Iterable[ProjectAccoun
     )
 
 
+#: The last use of a token is noted once in so many seconds: not every question is to write.
 USE_SECONDS = 60.0
-"""The last use of a token is noted once in so many seconds: not every question is to write."""
 
 
 class OperatorScope(StrEnum):

@@ -52,6 +52,7 @@ def figures(db: Database, *, now: float) -> ManagerFigures:
 
 
 TOLERANCE = 1e-6  #: relative; sums of many parts in another order
+#: Tables, a column that names a row of another one, and that one.
 _OWNERS = (
     ("host", "account_id", "account"),
     ("host_project", "host_id", "host"),
@@ -64,7 +65,6 @@ _OWNERS = (
     ("listed_job", "account_id", "account"),
     ("ledger", "project_id", "project"),
 )
-"""Tables, a column that names a row of another one, and that one."""
 
 
 def days_follow(db: Database) -> Iterator[Finding]:

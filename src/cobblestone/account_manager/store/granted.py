@@ -12,11 +12,11 @@ from cobblestone.policy.account_manager import accounting_policies as policies
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
+#: A job that was listed is asked about for so long.
 LISTED_SECONDS = 30 * policies.DAY
-"""A job that was listed is asked about for so long."""
 ASKED_AFTER_GRANT = 7 * policies.DAY
+#: Jobs of one account that are asked about at a time; further ones wait until some are over.
 MAX_LISTED = 20_000
-"""Jobs of one account that are asked about at a time; further ones wait until some are over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +53,8 @@ class AccountStanding:
     records: Mapping[int, policies.Confirmation]  #: by project, until now
 
 
+#: The project knows the account; else the row says that it was asked: ``none`` and the account's number.
 _NAMED = "LENGTH(g.told_name) = 32"
-"""The project knows the account; else the row says that it was asked: ``none`` and the account's number."""
 _PROJECT = RowMapper(ProjectAccounting)
 _GRANTED = RowMapper(GrantedAccount)
 _FIGURE = RowMapper(policies.ShownFigure)

@@ -232,10 +232,10 @@ def _population(
     return _dumped(as_data(scenario, results)) if options.as_json else as_text(scenario, results)
 
 
+#: Hosts by seed.
 Tables = Mapping[int, Sequence["HostModel"]]
-"""Hosts by seed."""
+#: Runs by policy, in the order of the seeds.
 Records = dict[str, list["PopulationRecord"]]
-"""Runs by policy, in the order of the seeds."""
 
 
 def _alone(scenario: Scenario, tables: Tables, choice: PolicyChoice) -> Records:

@@ -24,8 +24,8 @@ app_commands.add_typer(version.commands, name="version")
 app_commands.command("try")(try_app)
 
 
+#: Options of which one is enough for a new version of an app.
 NEW_VERSION = {"files", "command", "wasm", "container", "outputs", "stdout"}
-"""Options of which one is enough for a new version of an app."""
 OF_A_VERSION = NEW_VERSION - {"files"} | {
     "bundle",
     "bundle_python",

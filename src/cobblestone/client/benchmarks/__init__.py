@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.ops.environment import Clock, system_clock
 
+#: Benchmarks are run again after so long, as in the family.
 PERIOD_SECONDS = 5 * 86400.0
-"""Benchmarks are run again after so long, as in the family."""
+#: CPU time for each of the two.
 CPU_SECONDS = 10.0
-"""CPU time for each of the two."""
 START_SECONDS = 20.0
+#: The two together may take so many times the CPU time of one: jobs pause meanwhile, and of a busy
+#: computer the figures would be wrong.
 PATIENCE = 8.0
-"""The two together may take so many times the CPU time of one: jobs pause meanwhile, and of a busy
-computer the figures would be wrong."""
 
 
 class BenchmarkFailed(CobblestoneError):

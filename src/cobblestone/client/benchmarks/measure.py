@@ -10,8 +10,8 @@ from pathlib import Path
 
 MODULE = "speed.wasm"
 WHETSTONES_PER_UNIT = 100_000.0
+#: What a VAX 11/780, the computer of one MIPS, did.
 VAX_DHRYSTONES_PER_SECOND = 1757.0
-"""What a VAX 11/780, the computer of one MIPS, did."""
 MIPS = 1e6
 
 

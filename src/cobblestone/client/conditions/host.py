@@ -184,8 +184,8 @@ class X11Idle:
             x11.XCloseDisplay(opened)
 
 
+#: A program that is to have the computer for itself counts for so long after its end: many start others.
 EXCLUSIVE_HOLD_SECONDS = 15.0
-"""A program that is to have the computer for itself counts for so long after its end: many start others."""
 BUS_SECONDS = 2.0
 _MOBILE = ("gsm", "cdma", "bluetooth")
 _MOBILE_INTERFACES = ("wwan", "ppp", "rmnet")

@@ -49,13 +49,13 @@ from cobblestone.wire.client.config import read_proxy
 SECOND = 1.0
 TICK = 10.0
 READINGS_EVERY = 60.0
+#: A tick that comes so much too late (seconds) means that the computer slept, or its clock was set.
 SLEPT = 60.0
-"""A tick that comes so much too late (seconds) means that the computer slept, or its clock was set."""
 ABORTED_BY_PROJECT = 202
 UNSTARTED_LATE = 200
 CLIENT_EXITING = 199
+#: Ticks between two measurements of the disk.
 DISK_EVERY = 60
-"""Ticks between two measurements of the disk."""
 
 
 class Client:

@@ -72,12 +72,12 @@ def answer_challenge(content: ProjectContent, folder: Path, challenge: FileChall
     )
 
 
+#: Failed contacts after which the front page is read again: the scheduler may have moved.
 MASTER_AGAIN_AFTER = 10
-"""Failed contacts after which the front page is read again: the scheduler may have moved."""
+#: A contact that takes longer no longer keeps others waiting.
 SLOW_SECONDS = 10.0
-"""A contact that takes longer no longer keeps others waiting."""
+#: Seconds between a reply and the next contact, whatever the project asks for; the volunteer's wish goes before it.
 LEAST_DELAY = 10.0
-"""Seconds between a reply and the next contact, whatever the project asks for; the volunteer's wish goes before it."""
 LONGEST_UNHEARD = 4 * 3600.0
 REASONS = {
     "user": RpcReason.USER,

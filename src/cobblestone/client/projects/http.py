@@ -33,10 +33,10 @@ from cobblestone.wire.scheduler.job import FileInfo
 
 MAX_UPLOAD_REPLY = 64 * 1024
 PIECE = 64 * 1024
+#: Smaller files are sent without asking first how much is there (bytes).
 SMALL_UPLOAD = 8192
-"""Smaller files are sent without asking first how much is there (bytes)."""
+#: Bytes at the end of a broken download that are fetched again: they may be a proxy's words.
 DROPPED_TAIL = 5000
-"""Bytes at the end of a broken download that are fetched again: they may be a proxy's words."""
 UNKNOWN_SIZE_LIMIT = 2**40
 
 Throttle = Callable[[int], Awaitable[None]]

@@ -20,8 +20,8 @@ from cobblestone.wire.client.records import JobRecord, ProjectContent
 from cobblestone.wire.client.task_messages import InitData
 from cobblestone.wire.scheduler.job import AppVersionBlock
 
+#: Processes and threads of one job: far more than any needs, and few enough that the computer stays usable.
 MAX_PROCESSES = 2000
-"""Processes and threads of one job: far more than any needs, and few enough that the computer stays usable."""
 MAX_ELAPSED_MIN = 120.0
 MEMORY_SLACK, MEMORY_SLACK_BYTES = 2.0, 2.0**28
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     import httpx
 
 
+#: For a whole exchange.
 MOST_SECONDS = 600.0
-"""For a whole exchange."""
 PAGE_BYTES = 4 * 1024 * 1024
 
 

@@ -29,8 +29,8 @@ from cobblestone.policy.client.core.machine import ClientCore, Refusal
 from cobblestone.policy.client.core.reasons import Why, sentence
 
 T = TypeVar("T")
+#: Alarms that ring between two lines; a log that lets more time pass than that is a slip of the pen.
 MOST_ALARMS = 10_000
-"""Alarms that ring between two lines; a log that lets more time pass than that is a slip of the pen."""
 COMMENT = b"#"
 
 
@@ -127,10 +127,10 @@ def _ring(core: ClientCore, until: float) -> Iterator[Round]:
     raise ConfigError(f"the alarm has rung {MOST_ALARMS} times since the previous line; add lines in between")
 
 
+#: Seconds within which a volunteer's own policy must be ready: the events since the last snapshot are replayed to it.
 START_SECONDS = 30.0
-"""Seconds within which a volunteer's own policy must be ready: the events since the last snapshot are replayed to it."""
+#: Events after which the core's state is stored again.
 SNAPSHOT_AFTER = 1000
-"""Events after which the core's state is stored again."""
 _DELIMITER = "|"
 
 

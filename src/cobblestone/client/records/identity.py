@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import platform
 
+#: The client of the family whose messages this one writes; servers choose by it what they send.
 VERSION = (7, 20, 5)
-"""The client of the family whose messages this one writes; servers choose by it what they send."""
 VERSION_NUMBER = 10000 * VERSION[0] + 100 * VERSION[1] + VERSION[2]
 VERSION_TEXT = ".".join(map(str, VERSION))
 BRAND = "cobblestone"

@@ -15,8 +15,8 @@ from cobblestone.wire.project.pages import RssItem
 
 MAX_NOTICES = 500
 _DIGITS = re.compile(r"\d+")
+#: Tells managers to forget the notices that they have: some are gone, and the others follow.
 FORGET_ALL = NoticeEntry(seqno=-1, title="", description="", create_time=0.0, arrival_time=0.0)
-"""Tells managers to forget the notices that they have: some are gone, and the others follow."""
 
 
 @dataclass(slots=True)

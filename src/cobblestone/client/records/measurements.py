@@ -34,8 +34,8 @@ from cobblestone.policy.client.recent.rec import CREDIT_PER_FLOP
 from cobblestone.wire.client.records import JobRecord, ProjectContent
 from cobblestone.wire.scheduler.host import TimeStats
 
+#: Seconds between two looks; a longer gap is a sleep, in which nothing ran.
 MAX_GAP = 10.0
-"""Seconds between two looks; a longer gap is a sleep, in which nothing ran."""
 SAVE_EVERY = 60.0
 _UNKNOWN = -1.0
 
@@ -178,12 +178,12 @@ class RunAccounting:
 
 KEPT = 7 * 86400.0
 HORIZON = 24 * 3600.0
+#: Steps of a forecast, for all jobs together: with many jobs it does not lead as far.
 STEPS = 60_000
-"""Steps of a forecast, for all jobs together: with many jobs it does not lead as far."""
+#: Seconds within which a volunteer's own policy must make a forecast.
 FORECAST_SECONDS = 30.0
-"""Seconds within which a volunteer's own policy must make a forecast."""
+#: Seconds for which a forecast is good.
 FRESH = 30.0
-"""Seconds for which a forecast is good."""
 
 
 class RunTimeline:

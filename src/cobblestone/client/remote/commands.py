@@ -379,13 +379,13 @@ def _project_flags(**flags: bool) -> Command:
     return _order(lambda control, given: control.change_project(given.text("project"), **flags))
 
 
+#: What the reading token allows, too.
 QUESTIONS: dict[str, Question] = {
     each.__name__: each
     for each in (
         status, tasks, projects, log, notices, transfers, history, credit, timeline, why, prefs,
     )
 }  # fmt: skip
-"""What the reading token allows, too."""
 COMMANDS: dict[str, Command] = {
     "attach": attach,
     "detach": _order(lambda control, given: control.detach(given.text("project"))),

@@ -20,8 +20,8 @@ from cobblestone.wire.text.reader import FieldReader
 
 HOUR = 3600.0
 DAY = 86400.0
+#: Returns the content of the reply; None: it was done.
 Handler = Callable[[GuiRpcCall], str | None]
-"""Returns the content of the reply; None: it was done."""
 
 
 class Operations:

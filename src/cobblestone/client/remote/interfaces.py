@@ -220,8 +220,8 @@ def page_part(path: str) -> Response:
 
 MAX_MESSAGE = 16 * 1024
 MAX_JSON_CONNECTIONS = 100
+#: Lines of the event log that wait for a slow peer; more, and it is let go.
 MAX_WAITING = 1000
-"""Lines of the event log that wait for a slow peer; more, and it is let go."""
 
 
 class JsonInterface:

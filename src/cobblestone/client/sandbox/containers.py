@@ -23,15 +23,15 @@ from cobblestone.launcher import APP_FILE, app_description, launcher_bytes
 from cobblestone.launcher.cobblestone_runtime import ENGINES
 from cobblestone.launcher.packing import IMAGE_FILE, pack_layers
 
+#: Folder of the data directory that is the home of Podman: its images and containers lie there.
 CONTAINERS_FOLDER = "containers"
-"""Folder of the data directory that is the home of Podman: its images and containers lie there."""
 _TYPES = {"docker": 1, "podman": 2}  # as the family's clients write them
 _TRIAL_SECONDS = 180
+#: Architecture of the image, of the program, and the program in hexadecimal: exit(0).
 _MACHINES = {
     "x86_64": ("amd64", 62, "31ffb83c0000000f05"),
     "aarch64": ("arm64", 183, "a80b8052000080d2010000d4"),
 }
-"""Architecture of the image, of the program, and the program in hexadecimal: exit(0)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+#: Marks all processes of a job, also those that left their session or lost their parent.
 SLOT_VARIABLE = "COBBLESTONE_SLOT"
-"""Marks all processes of a job, also those that left their session or lost their parent."""
 _MARK = f"\0{SLOT_VARIABLE}=".encode()
+#: The shell waits until limits are set, and ends if we die before: so no process of a job ever runs without its limits.
 _GATE = 'read -r go && exec "$@" </dev/null'
-"""The shell waits until limits are set, and ends if we die before: so no process of a job ever runs without its limits."""
 _FOLDERS_IN_MEMORY = ("/", "/dev", "/dev/shm", "/run", "/tmp")  # noqa: S108  # inside of the sandbox
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")

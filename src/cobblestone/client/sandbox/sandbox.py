@@ -23,10 +23,10 @@ from cobblestone.client.sandbox.slot_files import JobAccount
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.reasons import Reason, reason
 
+#: Between two looks at each job: orders, reports, run time.
 POLL_SECONDS = 1.0
-"""Between two looks at each job: orders, reports, run time."""
+#: Between two measurements of a job's memory, processes and disk space.
 MEASURE_SECONDS = 10.0
-"""Between two measurements of a job's memory, processes and disk space."""
 _AS_A_SERVICE = "run the client as a service of systemd (cobblestone client unit)"
 
 
@@ -166,10 +166,10 @@ def sentences(bounds: Collection[Bound]) -> tuple[Reason, ...]:
     )
 
 
+#: Where the client's data directory seems to be for a job under bubblewrap; its true place says who the volunteer is.
 INSIDE = Path("/boinc")
-"""Where the client's data directory seems to be for a job under bubblewrap; its true place says who the volunteer is."""
+#: The process that stands for the client there: when the client dies the system ends the whole sandbox, this process too.
 CLIENT_PID_INSIDE = 1
-"""The process that stands for the client there: when the client dies the system ends the whole sandbox, this process too."""
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 ACCOUNTS = ("boinc", "nobody")
 _SYSTEM_FOLDERS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "sys")
@@ -182,8 +182,8 @@ _GPU_DEVICES = (
     "/dev/kfd",
 )
 _TRIAL_SECONDS = 10
+#: Begins one process more, without trying again as some shells do.
 _FORK = ("unshare", "--fork", "true")
-"""Begins one process more, without trying again as some shells do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,8 +317,8 @@ def _gpu_devices() -> list[str]:
     return [word for device in devices for word in ("--dev-bind-try", device, device)]
 
 
+#: The niceness of what gives way to everything else on the computer.
 LOWEST = 19
-"""The niceness of what gives way to everything else on the computer."""
 
 
 def set_priority(pid: int, niceness: int | None) -> None:

@@ -49,8 +49,8 @@ from cobblestone.policy.client.host.tasks import (
 )
 from cobblestone.wire.client.task_messages import SEGMENT_FILE, TaskOrders
 
+#: Pause before a job that ended too early is started again.
 RESTART_SECONDS = 1.0
-"""Pause before a job that ended too early is started again."""
 LEFTOVER_GRACE_SECONDS = 5.0
 MAX_SLOTS = 100_000
 

@@ -62,8 +62,8 @@ TRICKLE_UP_FILE = "trickle_up.xml"
 READY_FILE = "boinc_setup_complete"
 UPLOAD_REQUEST = "boinc_ufr_"
 UPLOAD_STATUS = "boinc_ufs_"
+#: Where outputs lie that the job opens through a link: in the slot, so that it need not write anywhere else.
 OUTPUTS = "outputs"
-"""Where outputs lie that the job opens through a link: in the slot, so that it need not write anywhere else."""
 RESERVED = frozenset(
     {
         INIT_FILE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 
+#: Kinds of refusal; `HONEST`: the job is computed.
 HONEST, ABORT, ERROR, TIMEOUT = range(4)
-"""Kinds of refusal; `HONEST`: the job is computed."""
 
 
 @dataclass(slots=True)

@@ -9,12 +9,12 @@ from cobblestone.credit_lab.attacks.acts import Act, Attack, Seen
 from cobblestone.credit_lab.attacks.searched import PREFIX, searched
 from cobblestone.domain.errors import ConfigError
 
+#: The published attacks.
 ATTACKS: dict[str, Attack] = {
     attack.name: attack
     for family in (inflating, identities, refusing, rings, forging)
     for attack in family.ATTACKS
 }
-"""The published attacks."""
 
 
 def both(one: Attack, other: Attack) -> Attack:

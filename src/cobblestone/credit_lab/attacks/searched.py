@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from cobblestone.credit_lab.attacks.acts import ABORT, HONEST, Act, Attack, Seen
 from cobblestone.domain.errors import ConfigError
 
+#: Name, smallest and largest value of each number.
 PARAMETERS: tuple[tuple[str, float, float], ...] = (
     ("log of the factor of run time", -2.0, math.log(300.0)),
     ("log of the factor of the benchmark", -2.0, math.log(300.0)),
@@ -18,7 +19,6 @@ PARAMETERS: tuple[tuple[str, float, float], ...] = (
     ("share of the jobs that are forged", 0.0, 0.6),
     ("results after a passed check within which it forges (above 30: any)", 0.0, 40.0),
 )
-"""Name, smallest and largest value of each number."""
 
 PREFIX = "search:"
 

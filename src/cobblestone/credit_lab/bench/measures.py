@@ -35,11 +35,11 @@ DAY = 86400.0
 COUNTED_FROM = START + DAYS * DAY / 3.0
 END = START + DAYS * DAY
 PERIODS = 12
+#: Computers in the cloud of the report.
 MOST_SHOWN = 400
-"""Computers in the cloud of the report."""
 FALL_JOBS = 20
+#: Share of a job's usual price that is shown while it runs.
 RUNNING = 0.9
-"""Share of a job's usual price that is shown while it runs."""
 
 Figures = dict[str, Any]  # Any: JSON
 

@@ -21,8 +21,8 @@ from cobblestone.credit_lab.bench.tasks import play
 from cobblestone.credit_lab.bench.worlds import World, find_world
 from cobblestone.credit_lab.systems.find import find_contender
 
+#: Fresh seeds.
 CONFIRMED_WITH = 3
-"""Fresh seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

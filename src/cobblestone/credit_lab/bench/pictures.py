@@ -11,8 +11,8 @@ from cobblestone.simulator.report.picture import load_matplotlib, save_picture
 
 Entry = dict[str, Any]  # Any: JSON
 
+#: The honest scenario that cloud, drift and escrow are drawn of, if it was run.
 SHOWN = "normal-q1"
-"""The honest scenario that cloud, drift and escrow are drawn of, if it was run."""
 
 
 def draw_all(entries: Sequence[Entry], folder: Path) -> list[Path]:

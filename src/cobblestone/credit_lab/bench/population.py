@@ -18,13 +18,13 @@ BENCHMARK, BENCHMARK_SPREAD = 4.3e9, 0.5
 GPU_PEAK, GPU_SPREAD = 3e12, 0.6
 EFFICIENCY, EFFICIENCY_SPREAD = 0.5, 0.35
 GPU_EFFICIENCY, GPU_EFFICIENCY_SPREAD = 0.08, 0.5
+#: Speed of the faster build / that of the plain one.
 FAST_BUILD = 1.4
-"""Speed of the faster build / that of the plain one."""
 NOISE, NOISY = 0.15, 0.5
 FAILED_BENCHMARKS, IDLE, THREADED, OWN_BUILDS = 0.05, 0.02, 0.2, 0.1
 MEDIAN_WORK = 8e12
+#: The first so many computers are there all the time and in order: attackers are taken from them.
 STEADY_SHARE = 0.25
-"""The first so many computers are there all the time and in order: attackers are taken from them."""
 
 Array = Any  # Any: NumPy's types do not follow through arithmetic
 

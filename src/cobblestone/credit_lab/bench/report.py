@@ -21,6 +21,7 @@ from cobblestone.ops.files import write_durably
 
 Entry = dict[str, Any]  # Any: JSON
 
+#: Columns of the table of honest scenarios, in this order.
 HONEST_COLUMNS = (
     "spread",
     "spread_job",
@@ -32,8 +33,8 @@ HONEST_COLUMNS = (
     "days_final",
     "small_falls",
 )
-"""Columns of the table of honest scenarios, in this order."""
 
+#: Tables of scenarios with attackers, and their figures.
 GAINS = {
     "Gain of attackers": "gain",
     "Mean person": "gain_mean",
@@ -42,7 +43,6 @@ GAINS = {
     "What honest computers get beside attackers": "windfall",
     "95 % interval of the gain, bootstrap over people": "interval",
 }
-"""Tables of scenarios with attackers, and their figures."""
 
 PICTURES = {
     "gains": "Gain by attack and system: what attackers get per true operation / what they get when honest",

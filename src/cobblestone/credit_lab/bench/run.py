@@ -39,8 +39,8 @@ from cobblestone.credit_lab.systems.tape import (
 )
 from cobblestone.policy.dispatch.limits import SPOT_CHECK_FACTOR, spot_check_probability
 
+#: Nobody checks results of a quorum of one; other kinds are those of `systems.find`.
 NONE = ""
-"""Nobody checks results of a quorum of one; other kinds are those of `systems.find`."""
 
 MOST_REPLICAS = 12
 MOST_DRAWS = 400

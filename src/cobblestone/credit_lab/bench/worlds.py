@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from cobblestone.domain.errors import ConfigError
 
+#: Days that a run lasts, whatever its size.
 DAYS = 120.0
-"""Days that a run lasts, whatever its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,7 @@ def _both(name: str, about: str, **more: object) -> list[World]:
     ]
 
 
+#: The honest scenarios; each also exists with each attack in it.
 WORLDS: dict[str, World] = {
     world.name: world
     for world in (
@@ -76,13 +77,12 @@ WORLDS: dict[str, World] = {
         *_both("long-lasting", "5,000 jobs a computer"),
     )
 }
-"""The honest scenarios; each also exists with each attack in it."""
 
+#: Jobs of a computer in these worlds; elsewhere as many as the size says.
 LIFETIMES = {"lasting": 1000, "long-lasting": 5000}
-"""Jobs of a computer in these worlds; elsewhere as many as the size says."""
 
+#: Computers, jobs, seeds and projects.
 SIZES = {"S": (400, 60_000, 1, 1), "M": (2000, 300_000, 3, 1), "L": (20_000, 3_000_000, 1, 8)}
-"""Computers, jobs, seeds and projects."""
 
 
 def known_size(size: str) -> tuple[int, int, int, int]:

@@ -21,8 +21,8 @@ from cobblestone.policy.credit.registry import find_scales
 from cobblestone.policy.credit.scales import VersionRecord
 from cobblestone.policy.credit.system import CreditSystem
 
+#: Seconds between updates of version scales (server-semantics: version scales).
 SCALE_INTERVAL = 600.0
-"""Seconds between updates of version scales (server-semantics: version scales)."""
 
 
 class BookWatcher(Watcher):

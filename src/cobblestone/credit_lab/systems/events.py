@@ -18,11 +18,11 @@ from cobblestone.credit_lab.systems.pay import Watcher
 from cobblestone.credit_lab.systems.tape import ERROR, GPU, OWN_BUILD, VALID, Job, Result
 from cobblestone.domain.errors import ConfigError
 
+#: Seconds after the verdict within which a price must have come.
 LATEST = 30 * 86400.0
-"""Seconds after the verdict within which a price must have come."""
 
+#: Problems of a run that are told one by one.
 MOST_TOLD = 100
-"""Problems of a run that are told one by one."""
 
 
 class Issue(NamedTuple):
@@ -278,5 +278,5 @@ def events_of(
     return issue, Report(now, job.number, host, gpu=gpu, own_build=own_build, **told)
 
 
+#: Figures that a report and a result call the same.
 REPORTED = ("run_time", "cpu_time", "peak", "benchmark", "ncpus", "counted", "sent")
-"""Figures that a report and a result call the same."""

@@ -18,6 +18,7 @@ from cobblestone.server.credit.systems import find_system
 
 LEDGER = "ledger"
 
+#: Systems that are run unless others are named.
 COMPARED = (
     "benchmark",
     "benchmark:minimum",
@@ -32,11 +33,10 @@ COMPARED = (
     "steady-measured",
     LEDGER,
 )
-"""Systems that are run unless others are named."""
 
+#: Who checks results of a quorum of one: the server when it gives a job out, for all to see; the server after the upload;
+#: the system under test.
 VISIBLE, LATE, OWN = "visible", "late", "own"
-"""Who checks results of a quorum of one: the server when it gives a job out, for all to see; the server after the upload;
-the system under test."""
 
 
 @dataclass(frozen=True, slots=True)

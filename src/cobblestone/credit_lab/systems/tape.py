@@ -10,23 +10,23 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+#: When a run begins, Unix seconds.
 START = 1_700_000_000.0
-"""When a run begins, Unix seconds."""
 
+#: Seconds to the deadline of every job.
 DELAY_BOUND = 7 * 86400.0
-"""Seconds to the deadline of every job."""
 
+#: ``rsc_fpops_bound`` / ``rsc_fpops_est``.
 BOUND = 1000.0
-"""``rsc_fpops_bound`` / ``rsc_fpops_est``."""
 
+#: Outcomes; an error stands for every kind of refusal.
 VALID, INVALID, ERROR = range(3)
-"""Outcomes; an error stands for every kind of refusal."""
 
+#: Kinds of programs; the last is built by the volunteer.
 PLAIN, FAST, GPU, OWN_BUILD = range(4)
-"""Kinds of programs; the last is built by the volunteer."""
 
+#: Rows that are plain objects at a time; the others wait in tables.
 AT_A_TIME = 50_000
-"""Rows that are plain objects at a time; the others wait in tables."""
 
 Table: TypeAlias = Any  # Any: one-dimensional array of NumPy, with the fields of a class as columns
 

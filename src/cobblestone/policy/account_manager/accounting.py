@@ -28,11 +28,11 @@ from statistics import median
 
 from cobblestone.domain.values import value
 
+#: Names of the quantities, in order; those that clients use.
 QUANTITIES = ("cpu_ec", "cpu_time", "gpu_ec", "gpu_time", "njobs_success", "njobs_error")
-"""Names of the quantities, in order; those that clients use."""
 
+#: Less than this of anything is nothing: sums of floats do not end in zero.
 TINY = 1e-9
-"""Less than this of anything is nothing: sums of floats do not end in zero."""
 
 
 @value()
@@ -110,8 +110,8 @@ def total(amounts: Iterable[Amounts]) -> Amounts:
 
 
 DAY = 86400.0
+#: The Cobblestone: 200 for a day of one GFLOPS.
 CREDIT_PER_FLOP = 200.0 / (DAY * 1e9)
-"""The Cobblestone: 200 for a day of one GFLOPS."""
 
 CARRIED_SECONDS = 7 * DAY
 HELD_SECONDS = 7 * DAY
@@ -119,13 +119,13 @@ HELD_AT_MOST_SECONDS = 28 * DAY
 YOUNG_SECONDS = 7 * DAY
 CROWD = 8
 MAX_CPUS = 512
+#: More devices than this count as so many: the largest machines that volunteers have.
 MAX_GPUS = 16
-"""More devices than this count as so many: the largest machines that volunteers have."""
+#: Numbers of jobs are limited by device time: on average a job takes at least this long.
 SHORTEST_JOB_SECONDS = 1.0
-"""Numbers of jobs are limited by device time: on average a job takes at least this long."""
 PEER_FACTOR = 1.5
+#: So many other accounts with a model count as much as the default.
 PEERS_FOR_HALF = 4
-"""So many other accounts with a model count as much as the default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

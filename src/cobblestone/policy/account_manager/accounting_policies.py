@@ -42,16 +42,16 @@ from typing import Protocol, TypeVar
 from cobblestone.domain.exports import CountedJobState
 
 DAY = 86400.0
+#: The provisional part is at most this part of what was confirmed.
 KAPPA = 0.05
-"""The provisional part is at most this part of what was confirmed."""
+#: The figure stays at most this much above its target.
 HOLD = 0.02
-"""The figure stays at most this much above its target."""
+#: What accounts of one address block are shown together before anything is confirmed: what a GFLOPS does in 2.4 hours.
 STARTER_POOL = 20.0
-"""What accounts of one address block are shown together before anything is confirmed: what a GFLOPS does in 2.4 hours."""
+#: Time in which the figure closes all but 1/e of the gap to a target above it.
 RISE_SECONDS = DAY / 2
-"""Time in which the figure closes all but 1/e of the gap to a target above it."""
+#: Half-life of what is held above the target.
 SINK_SECONDS = 30 * DAY
-"""Half-life of what is held above the target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,19 +108,19 @@ def starter_of_new(outstanding: float) -> float:
     return max(0.0, STARTER_POOL - outstanding) / 2
 
 
+#: What a project confirms counts up to this multiple of the estimate that was counted by the manager's own limits.
 CEILING = 2.0
-"""What a project confirms counts up to this multiple of the estimate that was counted by the manager's own limits."""
+#: More than all computers of the family have earned together.
 LARGEST_CREDIT = 1e15
-"""More than all computers of the family have earned together."""
+#: A pending estimate counts by this much less than what such estimates were granted before.
 CAUTION = 0.9
-"""A pending estimate counts by this much less than what such estimates were granted before."""
+#: Claims that no one confirms are forgotten.
 PENDING_HALF_LIFE = 10 * DAY
-"""Claims that no one confirms are forgotten."""
+#: Part of a claim beyond what the project knows of that each answer takes away: a project may be behind, or between two jobs.
 DISBELIEF = 0.5
-"""Part of a claim beyond what the project knows of that each answer takes away: a project may be behind, or between two jobs."""
 RATIO_HALF_LIFE = 30 * DAY
+#: Credit: the weight of "an estimate is what will be granted" against what was seen.
 RATIO_PRIOR = 10.0
-"""Credit: the weight of "an estimate is what will be granted" against what was seen."""
 TINY = 1e-9
 
 
@@ -289,8 +289,8 @@ class BySums:
 # -- lists of jobs ----------------------------------------------------------------------------------------
 
 
+#: Of a job that runs, half is done on average.
 IN_PROGRESS_PART = 0.5
-"""Of a job that runs, half is done on average."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

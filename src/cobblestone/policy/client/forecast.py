@@ -15,10 +15,10 @@ from cobblestone.policy.client.core.state import NEVER, ClientJob, Phase
 from cobblestone.policy.client.core.values import Reading
 from cobblestone.policy.client.estimates import remaining_elapsed
 
+#: Seconds: a policy that wants to look again at once is let wait so long.
 LEAST_STEP = 1.0
-"""Seconds: a policy that wants to look again at once is let wait so long."""
+#: Rounds of decisions at one moment; a policy that wants more gets its way at the next step.
 MAX_ROUNDS = 50
-"""Rounds of decisions at one moment; a policy that wants more gets its way at the next step."""
 
 
 @value(kw_only=True)

@@ -79,11 +79,11 @@ class TrickleFacts:
     owner_credited: float = 0.0  #: what messages of the person's jobs that are not valid yet brought
 
 
+#: So long one processor is believed whose owner has returned nothing yet, seconds.
 FIRST_WINDOW = 7 * SECONDS_PER_DAY
-"""So long one processor is believed whose owner has returned nothing yet, seconds."""
 
+#: How far back messages of jobs that are not valid yet are looked for, seconds.
 OPEN_WINDOW = 26 * FIRST_WINDOW
-"""How far back messages of jobs that are not valid yet are looked for, seconds."""
 
 
 def owner_allowance(
@@ -202,8 +202,8 @@ def _speed(p_fpops: float, rules: TrickleRules) -> tuple[float, list[Reason]]:
     return p_fpops, []
 
 
+#: A host, and an app version or (anonymous platform) a generalised id.
 RecordKey = tuple[HostId, AppVersionId]
-"""A host, and an app version or (anonymous platform) a generalised id."""
 
 
 @value(kw_only=True)

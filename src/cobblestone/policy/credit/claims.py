@@ -102,14 +102,14 @@ class CreditUnit:
         return credit * (to.per_gflops_day / self.per_gflops_day)
 
 
+#: First definition; its amounts come from `CreditUnit.of_reference_machine`.
 REFERENCE_MACHINE = CreditUnit(100.0)
-"""First definition; its amounts come from `CreditUnit.of_reference_machine`."""
 
+#: Second definition: the CreditNew design.
 DESIGNED = CreditUnit(100.0)
-"""Second definition: the CreditNew design."""
 
+#: Third definition: what every current server and client uses, and our default.
 DEPLOYED = CreditUnit(200.0)
-"""Third definition: what every current server and client uses, and our default."""
 
 
 # ---------------------------------------------------------------------------------------------- statistics
@@ -421,14 +421,14 @@ def _workunit_reason(name: str, value: float, used: float) -> Reason:
 
 Combination = Callable[[Sequence[float]], float]
 
+#: Claims below this are not counted when extremes are dropped (``CREDIT_EPSILON`` of the first
+#: validators).
 INFINITESIMAL = 0.001
-"""Claims below this are not counted when extremes are dropped (``CREDIT_EPSILON`` of the first
-validators)."""
 
 PEG_WIDTH = 0.1
 
+#: Claims for one job that differ by more than this factor do not enter a mean together.
 FAR_APART = 10.0
-"""Claims for one job that differ by more than this factor do not enter a mean together."""
 
 
 def mean(claims: Sequence[float]) -> float:
@@ -497,9 +497,9 @@ def pegged_average(claims: Sequence[float], peg: float) -> float:
     return total / weights
 
 
+#: The ways of the first and second system, by the name that follows the colon in a system's name.
 COMBINATIONS: dict[str, Combination] = {
     "mean": guarded_mean,
     "minimum": minimum,
     "drop-extremes": without_extremes,
 }
-"""The ways of the first and second system, by the name that follows the colon in a system's name."""

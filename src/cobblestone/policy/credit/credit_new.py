@@ -90,11 +90,11 @@ from cobblestone.policy.credit.scales import (
     run_time,
 )
 
+#: A claim beyond this multiple of its version's mean is suspicious.
 CHEAT_MULTIPLE = 20.0
-"""A claim beyond this multiple of its version's mean is suspicious."""
 
+#: Averages of one app version on one host: straight for 10 samples.
 DESIGN_HOST_RULE = AveragingRule(threshold=11, weight=0.01)
-"""Averages of one app version on one host: straight for 10 samples."""
 
 
 def _is_past_probation(host: HostVersionStatistics, app: AppStatistics, now: float) -> bool:
@@ -222,8 +222,8 @@ class DesignedSystem:
         return learn_run_times(inputs, claims, workunit, host_rule=DESIGN_HOST_RULE, speed_as_reported=True)
 
 
+#: Valid results in a row that make a host proven, for apps with ``host_scale_check``.
 MIN_CONSECUTIVE_VALID = 10
-"""Valid results in a row that make a host proven, for apps with ``host_scale_check``."""
 
 
 def inherited_version(records: Iterable[tuple[AppVersionId, int]]) -> AppVersionId | None:

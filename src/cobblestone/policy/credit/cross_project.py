@@ -36,19 +36,19 @@ from cobblestone.policy.credit.claims import DEPLOYED
 from cobblestone.policy.credit.rac import HALF_LIFE, LARGEST
 from cobblestone.policy.credit.scales import VersionRecord, VersionScales, designed_scales
 
+#: No project has a larger share of the weights of a plan class (with three or more projects).
 MAX_SHARE = 0.4
-"""No project has a larger share of the weights of a plan class (with three or more projects)."""
 
+#: No opinion counts as further than this factor from the weighted median.
 CLIP = 2.0
-"""No opinion counts as further than this factor from the weighted median."""
 
 MIN_PROJECTS = 3
 
+#: Recent average credit, per day, below which a version has no say.
 SMALLEST_WEIGHT = 0.001
-"""Recent average credit, per day, below which a version has no say."""
 
+#: A project that has been silent for longer is left out; until then its last word fades as its RAC would.
 MAX_AGE = 14 * SECONDS_PER_DAY
-"""A project that has been silent for longer is left out; until then its last word fades as its RAC would."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

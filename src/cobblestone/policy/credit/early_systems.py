@@ -110,12 +110,12 @@ def benchmark_credit(
     return within_bound(Claim(amount=amount, reasons=(*reasons, why)), workunit, unit)
 
 
+#: What the ledger calls the ways of `COMBINATIONS`.
 _CALLED = {
     "mean": phrase("mean"),
     "minimum": phrase("minimum"),
     "drop-extremes": phrase("mean without the extremes"),
 }
-"""What the ledger calls the ways of `COMBINATIONS`."""
 
 
 def combined_grant(claims: Sequence[Claim], combination: str) -> Grant:
@@ -150,11 +150,11 @@ class BenchmarkSystem(LearnsRunTimes):
         return combined_grant(claims, self.combination)
 
 
+#: The scale stays what it was until this many jobs have counted.
 MIN_COUNTED_JOBS = 100
-"""The scale stays what it was until this many jobs have counted."""
 
+#: A program that counts a millionth of its operations does not count.
 MAX_SCALE = 1e6
-"""A program that counts a millionth of its operations does not count."""
 
 
 def counted_operations(*, cumulative: float, per_cpu_second: float, cpu_time: float) -> float:

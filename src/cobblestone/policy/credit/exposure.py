@@ -22,6 +22,7 @@ _AGREE = "two accounts that meet in many jobs and report ten times the operation
 _RAMP = "someone who reports short run times first and long ones later"
 _PAIR = "two accounts that meet in many jobs and report long run times"
 
+#: Largest gain and by whom, by credit system: with a quorum of two, and of one.  A way to combine may have its own line.
 WORST: Mapping[str, tuple[tuple[float, str], tuple[float, str]]] = {
     "benchmark": ((7.7, _PAIR), (9.8, _INFLATES)),
     "benchmark-both": ((7.7, _PAIR), (9.8, _INFLATES)),
@@ -35,10 +36,9 @@ WORST: Mapping[str, tuple[tuple[float, str], tuple[float, str]]] = {
     "steady": ((1.25, _PICKS), (1.28, _PICKS)),
     "steady-measured": ((1.7, _PAIR), (1.28, _PICKS)),
 }
-"""Largest gain and by whom, by credit system: with a quorum of two, and of one.  A way to combine may have its own line."""
 
+#: The default pays no known attack more.
 SAFE = 1.35
-"""The default pays no known attack more."""
 
 _BY_PROJECT = ("fixed", "assigned", "after-assimilation")
 

@@ -35,8 +35,8 @@ from cobblestone.domain.statistics import SECONDS_PER_DAY, RecentAverage
 from cobblestone.domain.values import float_sum
 from cobblestone.policy.credit.rac import correct_average, decayed, idle_decayed, update_average
 
+#: Days to be read before the first one of interest: of what was earned earlier, 2 % are left by then.
 WARM_UP_DAYS = 42
-"""Days to be read before the first one of interest: of what was earned earlier, 2 % are left by then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,10 +157,10 @@ def shown(reached: Iterable[Reached], *, total: float, created: float, now: floa
     return sorted((*still, *anniversaries(created, now=now)), key=lambda item: item.time, reverse=True)
 
 
+#: Younger rows stay days.
 DAYS_KEPT = 400
-"""Younger rows stay days."""
+#: Days after which weeks become spans of four.
 WEEKS_KEPT = 5 * 52 * 7
-"""Days after which weeks become spans of four."""
 WEEK, FOUR_WEEKS = 7, 28
 _MONDAY = 4  # the day of 5 January 1970: weeks and spans of four begin on Mondays
 
@@ -320,8 +320,8 @@ def slots(rows: Sequence[CreditPeriod], *, step: int, now: float) -> list[DrawnP
     return found
 
 
+#: What is further away than ten years is not foretold.
 FARTHEST_DAYS = 3653.0
-"""What is further away than ten years is not foretold."""
 
 
 def days_until_overtaken(behind: float, behind_rate: float, ahead: float, ahead_rate: float) -> float | None:
@@ -347,8 +347,8 @@ def _days(distance: float, rate: float) -> float | None:
     return days if math.isfinite(days) and days <= FARTHEST_DAYS else None
 
 
+#: Who has less recent average credit than this (a day) is not counted for ranks.
 RANKED_RECENT = 1.0
-"""Who has less recent average credit than this (a day) is not counted for ranks."""
 
 
 class BadgeKind(StrEnum):
@@ -414,14 +414,14 @@ def n_best(n_ranked: int, percent: float) -> int:
     return min(n_ranked, max(1, int(n_ranked * percent / 100)))
 
 
+#: A project that has never exported anything does so this long after its server started (or a period, if that is shorter).
 FIRST_SECONDS = 900.0
-"""A project that has never exported anything does so this long after its server started (or a period, if that is shorter)."""
 
+#: An export that is late by more deserves a warning: statistics sites fetch once a day.
 LATE_SECONDS = 6 * 3600.0
-"""An export that is late by more deserves a warning: statistics sites fetch once a day."""
 
+#: For so long statistics sites are told to forget someone (the family's figure).
 KEEP_DELETIONS = 60 * 86400.0
-"""For so long statistics sites are told to forget someone (the family's figure)."""
 
 
 def next_export_time(last: float | None, *, started: float, every: float) -> float:

@@ -9,11 +9,11 @@ from cobblestone.policy.credit.claims import Claim, ClaimInput, CreditContext, G
 from cobblestone.policy.credit.ledger_system.records import LedgerRules
 from cobblestone.policy.credit.scales import LearnsRunTimes
 
+#: Rules by the name under which an app chooses the system; jobs with early exits may end long before their estimate.
 LEDGER_RULES: Mapping[str, LedgerRules] = {
     "ledger": LedgerRules(),
     "ledger-early-exits": LedgerRules(early_exits=True),
 }
-"""Rules by the name under which an app chooses the system; jobs with early exits may end long before their estimate."""
 
 
 @dataclass(frozen=True, slots=True)

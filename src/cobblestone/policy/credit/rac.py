@@ -23,14 +23,14 @@ from cobblestone.domain.errors import PolicyViolation
 from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
 from cobblestone.domain.values import float_sum
 
+#: Half-life of credit averages, seconds.
 HALF_LIFE = 7 * SECONDS_PER_DAY
-"""Half-life of credit averages, seconds."""
 
+#: No total or average grows beyond this; far above any project, far below what a sum of floats can bear.
 LARGEST = 1e30
-"""No total or average grows beyond this; far above any project, far below what a sum of floats can bear."""
 
+#: Averages up to this, in credit per day, are left as they are when no one adds to them.
 SMALLEST_IDLE = 0.1
-"""Averages up to this, in credit per day, are left as they are when no one adds to them."""
 
 _SMALLEST_WEIGHT = 1e-6
 
@@ -190,11 +190,11 @@ def idle_decayed(
     return update_average(average, credit=0.0, work_start=now, now=now, half_life=half_life)
 
 
+#: Kinds of owners, by the tables of their rows.
 OWNERS = ("host", "user_account", "team", "app_version")
-"""Kinds of owners, by the tables of their rows."""
 
+#: Whom an entry names: ids in the order of `OWNERS`; None: no one of this kind.
 Owners = Sequence[int | None]
-"""Whom an entry names: ids in the order of `OWNERS`; None: no one of this kind."""
 
 
 class CreditTotals:

@@ -21,8 +21,8 @@ from cobblestone.policy.credit.scales import VersionRecord, VersionScales, deplo
 from cobblestone.policy.credit.steady import MEASURED, STEADY, SteadySystem, steady_scales
 from cobblestone.policy.credit.system import CreditSystem
 
+#: Group in which a package announces its own system.
 ENTRY_POINT_GROUP = "cobblestone.credit_systems"
-"""Group in which a package announces its own system."""
 
 
 def _built_in() -> dict[str, CreditSystem]:
@@ -51,8 +51,8 @@ def _built_in() -> dict[str, CreditSystem]:
     return {system.name: system for system in systems}
 
 
+#: The built-in systems by name.
 CREDIT_SYSTEMS: dict[str, CreditSystem] = _built_in()
-"""The built-in systems by name."""
 
 
 def credit_system(name: str) -> CreditSystem:

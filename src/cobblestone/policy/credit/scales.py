@@ -42,15 +42,15 @@ from cobblestone.policy.credit.claims import (
     WorkunitFacts,
 )
 
+#: Exactly this speed is what a client reports whose benchmark failed or has not run.
 FAILED_BENCHMARK = 1e9
-"""Exactly this speed is what a client reports whose benchmark failed or has not run."""
 
+#: Speed that stands in for an unknown one, operations/s.
 TYPICAL_CPU_SPEED = 4.3e9
-"""Speed that stands in for an unknown one, operations/s."""
 
 SMALLEST_RATIO = 1e-4
+#: Samples of PFC / rsc_fpops_est outside are errors of the estimate, not of the host: not learned.
 LARGEST_RATIO = 1e4
-"""Samples of PFC / rsc_fpops_est outside are errors of the estimate, not of the host: not learned."""
 
 MIN_HOST_SAMPLES = 10
 MIN_VERSION_SAMPLES = 100
@@ -153,8 +153,8 @@ def learn_run_times(
     )
 
 
+#: Deployed: what remains of the claims of an app that has GPU versions only.
 GPU_ONLY_SCALE = 0.1
-"""Deployed: what remains of the claims of an app that has GPU versions only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,29 +77,29 @@ from cobblestone.policy.credit.scales import (
 
 STEADY, MEASURED = "steady", "steady-measured"
 
+#: How a version's mean takes votes.
 STEADY_RULE = AveragingRule(threshold=100, weight=0.01)
-"""How a version's mean takes votes."""
 
+#: A vote counts as at most this far from the mean, in logarithms: as twice or half of it, or nearer.
 CLIP = math.log(2.0)
-"""A vote counts as at most this far from the mean, in logarithms: as twice or half of it, or nearer."""
 
+#: Votes that the app's factor is worth when a version begins.
 PRIOR_VOTES = 4
-"""Votes that the app's factor is worth when a version begins."""
 
+#: Valid results of a version on a host that a vote stands for.
 VOTE_EVERY = 8
-"""Valid results of a version on a host that a vote stands for."""
 
+#: Seconds since its first call before a host votes.
 VOTING_AGE = SECONDS_PER_DAY
-"""Seconds since its first call before a host votes."""
 
+#: The factor of an app that has its votes grows or shrinks by at most this much a day.
 DAILY_LIMIT = 1.1
-"""The factor of an app that has its votes grows or shrinks by at most this much a day."""
 
+#: Results that tell what an app's jobs were worth under another system.
 MIN_PAID = 20
-"""Results that tell what an app's jobs were worth under another system."""
 
+#: A job counts as at most this many times as long as its estimate says, and as at least the inverse (measured).
 LARGEST_LENGTH = 4.0
-"""A job counts as at most this many times as long as its estimate says, and as at least the inverse (measured)."""
 
 
 def votes_at(results: int, computers: int = 1) -> bool:

@@ -75,8 +75,8 @@ MIN_AVAILABILITY = 0.1
 GpuFractions = Mapping[tuple[AppId | None, str], float]
 
 
+#: From so many people on a project knows how fast computers are; one in twenty who lies does not change that.
 MANY_PEOPLE = 20
-"""From so many people on a project knows how fast computers are; one in twenty who lies does not change that."""
 
 USUAL_SPEED = 3.3e9
 YOUNG_SPEED = 1e10  #: before that: about what the fastest processors reach

@@ -37,8 +37,8 @@ from cobblestone.policy.dispatch.limits import (
 from cobblestone.policy.dispatch.match import Match, VersionChooser, address_space, by_suitability, hr_class
 from cobblestone.policy.dispatch.request import WorkRequest
 
+#: Workunits of which a result is already there: a set, or a look-up that is asked for a few at a time.
 HeldWorkunits = AbstractSet[WorkunitId] | Callable[[Sequence[WorkunitId]], AbstractSet[WorkunitId]]
-"""Workunits of which a result is already there: a set, or a look-up that is asked for a few at a time."""
 
 _ChoiceKey = AppId | tuple[AppId, AppVersionId | None, bool]
 _NOTHING: frozenset[WorkunitId] = frozenset()
@@ -46,8 +46,8 @@ _NOTHING: frozenset[WorkunitId] = frozenset()
 FIRST_LOOK = 1  #: candidates looked up together at first; four times as many each time
 LONGEST_LOOK = 256
 
+#: Longest estimated run time of a job for a browser.
 BROWSER_SECONDS = 3600.0
-"""Longest estimated run time of a job for a browser."""
 
 MAX_DELAY = 172800.0
 BLOCKED_DELAY = 86400.0

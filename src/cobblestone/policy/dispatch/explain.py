@@ -289,6 +289,7 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
     ),
 }
 
+#: Refusals that time undoes, or the work that a computer returns.
 PASSING = frozenset(
     {
         Code.TOO_RECENT,
@@ -312,7 +313,6 @@ PASSING = frozenset(
         Code.NOT_ROLLED_OUT,
     }
 )
-"""Refusals that time undoes, or the work that a computer returns."""
 
 _RANK = {str(code): rank for rank, code in enumerate(EXPLANATIONS)}
 

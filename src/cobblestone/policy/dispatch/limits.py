@@ -229,8 +229,8 @@ def shortened_delay(delay_bound: float, seconds: float, rules: RetryRules) -> fl
     return seconds * 2 if seconds * 2 <= min(delay_bound, 2 * short) else delay_bound
 
 
+#: Numerator of the spot-check probability: on average so many jobs of every W are replicated.
 SPOT_CHECK_FACTOR = 10.0
-"""Numerator of the spot-check probability: on average so many jobs of every W are replicated."""
 
 
 def spot_check_probability(valid_jobs: int) -> float:
@@ -244,8 +244,8 @@ def must_replicate(valid_jobs: int, rng: random.Random) -> bool:
 
 
 NEWCOMER_ERROR_RATE = 0.1  # with which a record begins
+#: Results that must agree on a job of an app of quorum one whose host failed lately.
 CHECK_QUORUM = 2
-"""Results that must agree on a job of an app of quorum one whose host failed lately."""
 
 
 def failed_lately(record: HostAppVersion) -> bool:

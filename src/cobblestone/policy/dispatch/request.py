@@ -12,8 +12,8 @@ from cobblestone.domain.values import AppId, AppVersionId, TeamId, value
 from cobblestone.policy.dispatch.deadline_check import BookedJob
 from cobblestone.policy.dispatch.versions import OwnVersion
 
+#: Platform name of a client that brings its own app versions.
 ANONYMOUS_PLATFORM = "anonymous"
-"""Platform name of a client that brings its own app versions."""
 
 
 @value(kw_only=True)

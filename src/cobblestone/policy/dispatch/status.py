@@ -124,8 +124,8 @@ def _version_status(
     )
 
 
+#: The code of a computer that the job is not meant for.
 OTHER_TARGET = "other_target"
-"""The code of a computer that the job is not meant for."""
 
 _BUSY = "they have reached their limit of tasks for now; they can take it later"
 _FAILING = "too many tasks of this app failed on them, so they get few; they can take it later"
@@ -222,8 +222,8 @@ def for_operator(code: str) -> str:
     return DECIDED_BY.get(code, "no setting of the project")
 
 
+#: A computer that called within this time is at hand: clients that want work call at least once a day.
 AT_HAND_SECONDS = 7 * 86400.0
-"""A computer that called within this time is at hand: clients that want work call at least once a day."""
 
 
 @value(kw_only=True)

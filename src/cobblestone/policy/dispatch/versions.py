@@ -236,8 +236,8 @@ def count_matching_hosts(
 
 MAX_CPUS = 1024.0
 MAX_GPUS = 64.0
+#: What one reply says of ``app_info.xml`` at most.
 MAX_FAULTS = 5
-"""What one reply says of ``app_info.xml`` at most."""
 MAX_FILES = 20
 
 

@@ -29,22 +29,22 @@ from cobblestone.policy.lifecycle.states import WorkunitView, awaits_validation,
 
 HOUR, DAY = 3600.0, 86400.0
 
+#: From so many results on a deadline is proposed.
 SAMPLES = 20
-"""From so many results on a deadline is proposed."""
 QUANTILE = 0.95
+#: A deadline is twice what 95 % of the results took: computers are switched off, and hold work of others.
 SLACK = 2.0
-"""A deadline is twice what 95 % of the results took: computers are switched off, and hold work of others."""
+#: … and at least ten run times, so that a computer that computes a tenth of the time is in time.
 RUN_TIMES = 10.0
-"""… and at least ten run times, so that a computer that computes a tenth of the time is in time."""
 STEPS = tuple(
     [HOUR * n for n in (1, 2, 3, 4, 6, 8, 12, 18)]
     + [DAY * n for n in (1, 1.5, 2, 3, 4, 5, 7, 10, 14, 21, 28, 42, 60, 90)]
 )
 
+#: A job makes progress when the time that it still needs falls by this part of the time that has passed, or more.
 MIN_PROGRESS = 0.05
-"""A job makes progress when the time that it still needs falls by this part of the time that has passed, or more."""
+#: So much more than the client expects is given.
 MARGIN = 0.25
-"""So much more than the client expects is given."""
 
 
 @value(kw_only=True)
@@ -119,8 +119,8 @@ def extended_deadline(
     return later if later > deadline else None
 
 
+#: Unix seconds that no clock reaches: a parked job.
 PARKED_UNTIL = 1e12
-"""Unix seconds that no clock reaches: a parked job."""
 
 
 def next_attempt(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from cobblestone.domain.values import value
 
+#: From so many finished jobs on, a batch's own pace tells its end.
 MIN_FINISHED = 5
-"""From so many finished jobs on, a batch's own pace tells its end."""
+#: Operations per second of a core, where no computer has called yet.
 USUAL_SPEED = 3e9
-"""Operations per second of a core, where no computer has called yet."""
 
 
 @value()

@@ -262,6 +262,7 @@ DIDNT_NEED = ResultState(ServerState.OVER, Outcome.DIDNT_NEED)
 VALIDATE_ERROR = ResultState(ServerState.OVER, Outcome.VALIDATE_ERROR)
 CLIENT_DETACHED = ResultState(ServerState.OVER, Outcome.CLIENT_DETACHED)
 
+#: Server state and outcome of a result.
 RESULT_TRANSITIONS: Mapping[tuple[ResultState, Cause], ResultState] = {
     (INACTIVE, Cause.RELEASED): UNSENT,
     (INACTIVE, Cause.NOT_NEEDED): DIDNT_NEED,
@@ -279,8 +280,8 @@ RESULT_TRANSITIONS: Mapping[tuple[ResultState, Cause], ResultState] = {
     (CLIENT_DETACHED, Cause.REPORTED_FAILURE): CLIENT_ERROR,
     (SUCCESS, Cause.FOUND_UNUSABLE): VALIDATE_ERROR,
 }
-"""Server state and outcome of a result."""
 
+#: Validate state of a result.
 VALIDATE_TRANSITIONS: Mapping[tuple[ValidateState, Cause], ValidateState] = {
     (ValidateState.INIT, Cause.REPORTED_FAILURE): ValidateState.INVALID,
     (ValidateState.INIT, Cause.AGREED): ValidateState.VALID,
@@ -298,15 +299,15 @@ VALIDATE_TRANSITIONS: Mapping[tuple[ValidateState, Cause], ValidateState] = {
     (ValidateState.INCONCLUSIVE, Cause.WORKUNIT_FAILED): ValidateState.NO_CHECK,
     (ValidateState.INCONCLUSIVE, Cause.NOT_COMPARABLE): ValidateState.TOO_LATE,
 }
-"""Validate state of a result."""
 
+#: Assimilate state of a workunit.
 ASSIMILATE_TRANSITIONS: Mapping[tuple[AssimilateState, Cause], AssimilateState] = {
     (AssimilateState.INIT, Cause.ANSWER_KNOWN): AssimilateState.READY,
     (AssimilateState.READY, Cause.ASSIMILATED): AssimilateState.DONE,
     (AssimilateState.READY, Cause.DEFERRED): AssimilateState.INIT,
 }
-"""Assimilate state of a workunit."""
 
+#: File delete state of a workunit (inputs) or of a result (outputs; only these can be reported late).
 FILE_DELETE_TRANSITIONS: Mapping[tuple[FileDeleteState, Cause], FileDeleteState] = {
     (FileDeleteState.INIT, Cause.FILES_RELEASED): FileDeleteState.READY,
     (FileDeleteState.READY, Cause.FILES_DELETED): FileDeleteState.DONE,
@@ -318,8 +319,8 @@ FILE_DELETE_TRANSITIONS: Mapping[tuple[FileDeleteState, Cause], FileDeleteState]
     (FileDeleteState.ERROR, Cause.REPORTED_LATE): FileDeleteState.INIT,
     (FileDeleteState.DONE, Cause.REPORTED_LATE): FileDeleteState.INIT,
 }
-"""File delete state of a workunit (inputs) or of a result (outputs; only these can be reported late)."""
 
+#: State of a batch.
 BATCH_TRANSITIONS: Mapping[tuple[BatchState, Cause], BatchState] = {
     (BatchState.INIT, Cause.JOBS_COMPLETE): BatchState.IN_PROGRESS,
     (BatchState.IN_PROGRESS, Cause.JOBS_FINISHED): BatchState.COMPLETE,
@@ -328,7 +329,6 @@ BATCH_TRANSITIONS: Mapping[tuple[BatchState, Cause], BatchState] = {
     (BatchState.COMPLETE, Cause.OUTPUTS_RELEASED): BatchState.RETIRED,
     (BatchState.ABORTED, Cause.OUTPUTS_RELEASED): BatchState.RETIRED,
 }
-"""State of a batch."""
 
 _State = TypeVar("_State", bound=IntEnum | ResultState)
 Subject = TypeVar("Subject")

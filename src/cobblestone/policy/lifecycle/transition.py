@@ -51,8 +51,8 @@ from cobblestone.policy.lifecycle.states import Transition, WorkunitView
 
 __all__ = ["LifecycleTiming", "Transition", "WorkunitView", "apply_transition", "next_transition"]
 
+#: Least and greatest delay, in seconds, of a check that is already late.
 OVERLOAD_DELAYS = (60.0, DAY)
-"""Least and greatest delay, in seconds, of a check that is already late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +125,7 @@ def deadline_of(result: Result, workunit: Workunit) -> float:
     return sent + workunit.limits.delay_bound
 
 
+#: Effects that later rules of the same pass depend on; the others need not be applied to the draft.
 _LOOKED_AT_LATER = (
     states.TimeOutResult,
     states.MarkTooLate,
@@ -134,7 +135,6 @@ _LOOKED_AT_LATER = (
     states.NoteCheck,
     states.RaiseQuorum,
 )
-"""Effects that later rules of the same pass depend on; the others need not be applied to the draft."""
 
 
 def lost_for_credit(view: WorkunitView, transition: Transition) -> Iterator[ResultId]:

@@ -30,14 +30,14 @@ from cobblestone.domain.work import AssimilateState, Result, ValidateState, Work
 from cobblestone.policy.lifecycle import states
 from cobblestone.policy.lifecycle.application import apply_effects
 
+#: Seconds until outputs that could not be looked at are looked at again.
 RETRY_SECONDS = 6 * 3600.0
-"""Seconds until outputs that could not be looked at are looked at again."""
 
+#: So many results beyond the quorum end all doubts: a project may have no other computers.
 ENOUGH_FURTHER = 2
-"""So many results beyond the quorum end all doubts: a project may have no other computers."""
 
+#: A count may be so many times what is usual for a job of its estimate before a third computer may have to confirm it.
 USUAL_FACTOR = 1.5
-"""A count may be so many times what is usual for a job of its estimate before a third computer may have to confirm it."""
 
 Pair = tuple[ResultId, ResultId]
 Matches = Callable[[ResultId, ResultId], bool]

@@ -36,17 +36,17 @@ from cobblestone.policy.validation.numeric import (
     nan_places,
 )
 
+#: Outputs of a result, by the name under which the program writes them.
 Files = Mapping[str, bytes]
-"""Outputs of a result, by the name under which the program writes them."""
 
+#: What a rule says beyond its kind, as the database keeps it.
 Options = Mapping[str, str | float]
-"""What a rule says beyond its kind, as the database keeps it."""
 
+#: Characters of what is wrong with an output, which may quote it.
 MAX_PROBLEM = 500
-"""Characters of what is wrong with an output, which may quote it."""
 
+#: Place among the outputs, size in bytes and MD5 of each output of a result.
 Checksums = Sequence[tuple[int, int, str]]
-"""Place among the outputs, size in bytes and MD5 of each output of a result."""
 
 
 class ComparisonKind(Protocol):
@@ -87,8 +87,8 @@ class ComparisonKind(Protocol):
         ...
 
 
+#: The name by which packages with kinds of their own derive from it.
 ReadsOutputs = ComparisonKind
-"""The name by which packages with kinds of their own derive from it."""
 
 
 def differences_of_files(
@@ -253,8 +253,8 @@ class Trivial(ComparisonKind):
         return iter(())
 
 
+#: Group in which a package announces its own kind.
 ENTRY_POINT_GROUP = "cobblestone.comparisons"
-"""Group in which a package announces its own kind."""
 
 
 def _built_in() -> dict[str, ComparisonKind]:
@@ -262,12 +262,12 @@ def _built_in() -> dict[str, ComparisonKind]:
     return {kind.name: kind for kind in kinds}
 
 
+#: The built-in kinds by name.
 COMPARISON_KINDS: dict[str, ComparisonKind] = _built_in()
-"""The built-in kinds by name."""
 
 
+#: Differences that a comparison reports; the search stops there.
 MAX_REASONS = 3
-"""Differences that a comparison reports; the search stops there."""
 
 DEFAULT_LIMITS = ReadLimits()
 

@@ -43,14 +43,14 @@ from cobblestone.policy.validation.archives import (
 
 NPY_MAGIC = b"\x93NUMPY"
 
+#: Larger headers are refused before they are parsed.
 MAX_HEADER_NBYTES = 65_536
-"""Larger headers are refused before they are parsed."""
 
+#: NumPy's own limit.
 MAX_DIMENSIONS = 64
-"""NumPy's own limit."""
 
+#: Elements along one axis, and bytes of one element, beyond what any file can hold.
 MAX_SIZE = 2**62
-"""Elements along one axis, and bytes of one element, beyond what any file can hold."""
 
 Values = Sequence[bool] | Sequence[int] | Sequence[float] | Sequence[complex] | Sequence[str]
 

@@ -32,14 +32,14 @@ from cobblestone.policy.validation.documents import (
 
 _Item = TypeVar("_Item")
 
+#: A name or value of the outputs as it is, or words about it.
 Words = str | Reason
-"""A name or value of the outputs as it is, or words about it."""
 
+#: Integers up to this are exact as floats.
 EXACT = 2**53
-"""Integers up to this are exact as floats."""
 
+#: Characters of a value that a reason shows.
 SHOWN = 60
-"""Characters of a value that a reason shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,8 +276,8 @@ _FORMATS: Mapping[type[Document], Words] = {
 # ---------------------------------------------------------------------------------------------------- JSON
 
 
+#: Where a JSON value is: the place of its container, and its key there; written out only for a reason that someone reads.
 _Place = tuple["_Place", str | int] | None
-"""Where a JSON value is: the place of its container, and its key there; written out only for a reason that someone reads."""
 
 
 def _json_differences(
@@ -364,8 +364,8 @@ _PLAIN = r"(?:\d+(?:\.\d*|)|\.\d+)(?:[eEdD][+-]?\d+|)"
 _SPECIAL = "nan|NaN|NAN|inf|Inf|INF|infinity|Infinity"
 _NUMBER = re.compile(rf"[+-]?(?:{_PLAIN}|{_SPECIAL})", re.ASCII)
 # A number stands alone: digits inside a word, such as those of chr12 or 1.2.3, belong to the word.
+#: What lines of text are made of: numbers, words and other characters.
 TOKEN = re.compile(rf"(?<![\w.]){_NUMBER.pattern}(?![\w.])|\w[\w.]*|\S")
-"""What lines of text are made of: numbers, words and other characters."""
 _LONGEST_INTEGER = 1000
 
 

@@ -239,11 +239,11 @@ ATTEMPTS = 6
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
 TIMEOUT_SECONDS = 60.0
+#: How long to wait for a folder that another process holds without saying where it listens.
 HELD_SECONDS = 10.0
-"""How long to wait for a folder that another process holds without saying where it listens."""
 LOCAL_NAMES = ("127.", "localhost", "[::1]")
+#: Of a file that is sent at once.
 PIECE_NBYTES = 1 << 18
-"""Of a file that is sent at once."""
 _AGAIN = (429, 502, 503, 504)
 
 

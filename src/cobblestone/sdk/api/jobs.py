@@ -22,8 +22,8 @@ from cobblestone.domain.job_table import TableFault, decode_table, read_table
 from cobblestone.sdk.api.connection import Connection
 
 T = TypeVar("T")
+#: Hears how many bytes of input files were sent, and how many there are to send; from several threads, one at a time.
 Sending = Callable[[int, int], None]
-"""Hears how many bytes of input files were sent, and how many there are to send; from several threads, one at a time."""
 
 UPLOADS_AT_A_TIME = 8
 MAX_FILE_NAME = 200  # of a path the end is kept: it is there to tell jobs apart
@@ -46,8 +46,8 @@ class Content:
     file_name: str = ""
 
 
+#: An input file: a path (text or Path), or the content itself.
 Input = str | Path | bytes | Content
-"""An input file: a path (text or Path), or the content itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

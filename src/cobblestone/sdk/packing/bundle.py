@@ -77,6 +77,7 @@ class PythonBuild:
         return found[0]
 
 
+#: Where bundles run.
 TARGETS = {
     "x86_64-pc-linux-gnu": PythonBuild(
         "linux-x86_64-gnu", ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
@@ -90,7 +91,6 @@ TARGETS = {
     "arm64-apple-darwin": PythonBuild("macos-aarch64-none", ("macosx_12_0_arm64", "macosx_11_0_arm64")),
     "windows_x86_64": PythonBuild("windows-x86_64-none", ("win_amd64",)),
 }
-"""Where bundles run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,11 +16,12 @@ from cobblestone.launcher import RUNTIME_MODULE
 from cobblestone.ops.environment import run_and_read
 from cobblestone.sdk.wasm.toolchain import pip
 
+#: Programs may add these to their search path: what is inside is not known here.
 ARCHIVES = (".zip", ".whl", ".pyz", ".egg", ".gz", ".xz", ".bz2", ".tar")
-"""Programs may add these to their search path: what is inside is not known here."""
+#: Modules of older versions of Python, from 3.6 on, that newer ones have no more.
 FORMER = frozenset({"asynchat", "asyncore", "distutils", "imp", "smtpd"})
-"""Modules of older versions of Python, from 3.6 on, that newer ones have no more."""
 
+#: Modules of Python that its builds for Windows lack.
 NOT_ON_WINDOWS = frozenset(
     {
         "crypt",
@@ -39,7 +40,6 @@ NOT_ON_WINDOWS = frozenset(
         "tty",
     }
 )
-"""Modules of Python that its builds for Windows lack."""
 
 
 def check_modules(

@@ -25,8 +25,8 @@ MAX_PACKAGES_BYTES = 300_000_000  #: unpacked
 _ABSENT = (
     "curses dbm ensurepip grp msvcrt nt pwd readline resource syslog tkinter turtle venv winreg winsound"
 )
+#: Modules of Python that Pyodide does not have; found by importing all of them there.
 NOT_IN_PYODIDE = frozenset(_ABSENT.split())
-"""Modules of Python that Pyodide does not have; found by importing all of them there."""
 
 
 def read_pyodide(folder: Path | None) -> dict[str, bytes]:

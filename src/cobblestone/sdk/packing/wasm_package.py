@@ -53,8 +53,8 @@ _ABSENT = """
 ctypes curses ensurepip fcntl grp lib2to3 lzma mmap msilib msvcrt multiprocessing nis nt ossaudiodev pty pwd
 readline resource rlcompleter spwd ssl syslog termios tkinter tty turtle venv webbrowser winreg winsound
 """
+#: Modules of Python 3.12 that its build for WebAssembly does not have; found by importing all of them there.
 NOT_IN_WASM = frozenset(_ABSENT.split())
-"""Modules of Python 3.12 that its build for WebAssembly does not have; found by importing all of them there."""
 _MAX_WHEEL_BYTES = 200_000_000
 
 
@@ -197,13 +197,13 @@ def fetch_python(instead: str = "") -> bytes:
 
 
 COMPILE_SECONDS = 900
+#: Platform and the compiler's name for it, by system and processor.
 _OWN = {
     ("linux", "x86_64"): ("x86_64-pc-linux-gnu", "x86_64-unknown-linux-gnu"),
     ("linux", "aarch64"): ("aarch64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"),
     ("darwin", "x86_64"): ("x86_64-apple-darwin", "x86_64-apple-darwin"),
     ("darwin", "arm64"): ("arm64-apple-darwin", "aarch64-apple-darwin"),
 }
-"""Platform and the compiler's name for it, by system and processor."""
 
 
 def compiled_modules(name: str, module: bytes, platforms: Sequence[str]) -> dict[str, bytes]:

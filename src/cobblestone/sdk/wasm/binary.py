@@ -43,13 +43,13 @@ SELECT, SELECT_TYPED, LOCAL_GET, LOCAL_SET, LOCAL_TEE, F32_CONST, F64_CONST = (
     0x44,
 )
 MEMORY_GROW, BULK_PREFIX, VECTOR_PREFIX = 0x40, 0xFC, 0xFD
+#: Type of a block without parameters and results.
 NO_VALUE = 0x40
-"""Type of a block without parameters and results."""
 
+#: Cost no fuel; every other instruction costs one, and so does entering a function.
 FREE = frozenset({UNREACHABLE, NOP, BLOCK, LOOP, ELSE, END, RETURN, DROP})
-"""Cost no fuel; every other instruction costs one, and so does entering a function."""
+#: What follows them in their block is never reached.
 ENDS_CODE = frozenset({UNREACHABLE, BR, BR_TABLE, RETURN, RETURN_CALL, RETURN_CALL_INDIRECT})
-"""What follows them in their block is never reached."""
 CALLS = frozenset({CALL, CALL_INDIRECT})
 LEAVES = frozenset({UNREACHABLE, RETURN, RETURN_CALL, RETURN_CALL_INDIRECT})
 
@@ -73,46 +73,46 @@ def _immediates() -> dict[int, Immediate]:
     }
 
 
+#: Of instructions of one byte.
 IMMEDIATES = _immediates()
-"""Of instructions of one byte."""
 
+#: Of those after :data:`BULK_PREFIX`; not table.init and table.grow, whose cost depends on more than their size.
 BULK_IMMEDIATES = {
     **dict.fromkeys(range(8), Immediate.NONE),  # saturating conversions
     **dict.fromkeys([9, 11, 13, 16, 17], Immediate.NUMBER),
     **dict.fromkeys([8, 10, 14], Immediate.TWO_NUMBERS),
 }
-"""Of those after :data:`BULK_PREFIX`; not table.init and table.grow, whose cost depends on more than their size."""
 
+#: Of those: they cost one more for each byte, or entry of a table, that they fill or copy.
 SIZED = frozenset([8, 10, 11, 14, 17])
-"""Of those: they cost one more for each byte, or entry of a table, that they fill or copy."""
 
+#: Bytes after the number of an instruction after :data:`VECTOR_PREFIX`; of those not listed none.
 VECTOR_BYTES = {
     **dict.fromkeys([12, 13], 16),  # a constant, a shuffle
     **dict.fromkeys(range(21, 35), 1),  # a lane
 }
-"""Bytes after the number of an instruction after :data:`VECTOR_PREFIX`; of those not listed none."""
 VECTOR_MEMORY = frozenset([*range(12), *range(84, 94)])
 VECTOR_MEMORY_LANE = range(84, 92)
+#: Those above are relaxed SIMD, whose results depend on the computer.
 MAX_VECTOR = 0xFF
-"""Those above are relaxed SIMD, whose results depend on the computer."""
 
+#: Arithmetic that may give a NaN of any form: rounding, root, the four operations, minimum, maximum, conversion from f64.
 F32_RESULTS = frozenset([*range(0x8D, 0x98), 0xB6])
-"""Arithmetic that may give a NaN of any form: rounding, root, the four operations, minimum, maximum, conversion from f64."""
 F64_RESULTS = frozenset([*range(0x9B, 0xA6), 0xBB])
 F32X4_RESULTS = frozenset([0x67, 0x68, 0x69, 0x6A, 0x5E, *range(0xE3, 0xEA)])
 F64X2_RESULTS = frozenset([0x74, 0x75, 0x7A, 0x94, 0x5F, *range(0xEF, 0xF6)])
 
+#: Comparisons, arithmetic and conversions to integers: which form a NaN has that they are given makes no difference.
 IGNORES_FORM = frozenset([*range(0x5B, 0x67), *F32_RESULTS, *F64_RESULTS, *range(0xA8, 0xB2)]) - {0xAC, 0xAD}
-"""Comparisons, arithmetic and conversions to integers: which form a NaN has that they are given makes no difference."""
 ABSOLUTE = frozenset([0x8B, 0x99])
+#: Take or change the sign only, also that of a NaN: absolute value, negation, sign of another number.
 SIGNS = ABSOLUTE | {0x8C, 0x98, 0x9A, 0xA6}
-"""Take or change the sign only, also that of a NaN: absolute value, negation, sign of another number."""
+#: Give floating-point values whose bits the program chose: globals, loads, reinterpreted integers.
 GIVES_BITS = frozenset([0x23, 0x2A, 0x2B, 0xBE, 0xBF])
-"""Give floating-point values whose bits the program chose: globals, loads, reinterpreted integers."""
+#: One of these is in the code of each function that has floating-point arithmetic.
 ARITHMETIC_BYTES = re.compile(
     b"[" + b"".join(re.escape(bytes([code])) for code in (*F32_RESULTS, *F64_RESULTS, VECTOR_PREFIX)) + b"]"
 )
-"""One of these is in the code of each function that has floating-point arithmetic."""
 
 
 def _stack_effects() -> dict[int, tuple[int, int]]:
@@ -126,11 +126,11 @@ def _stack_effects() -> dict[int, tuple[int, int]]:
     return found | {NOP: (0, 0), DROP: (1, 0), 0x24: (1, 0)}
 
 
+#: Values that instructions of one byte take from the stack, and put there; not of those for control, variables, constants of
+#: floating point and choices.
 STACK_EFFECTS = _stack_effects()
-"""Values that instructions of one byte take from the stack, and put there; not of those for control, variables, constants of
-floating point and choices."""
+#: Numbers below are saturating conversions to integers.
 BULK_CONVERSIONS = 8
-"""Numbers below are saturating conversions to integers."""
 BULK_STACK_EFFECTS = {
     **dict.fromkeys(range(BULK_CONVERSIONS), (1, 1)),
     **dict.fromkeys([8, 10, 11, 14, 17], (3, 0)),
@@ -185,8 +185,9 @@ def vector_stack_effect(number: int) -> tuple[int, int]:
     return (1 if number in _VECTOR_UNARY else 2), int(number not in (11, *range(88, 92)))
 
 
+#: Shape of what arithmetic on vectors gives.
 VECTOR_RESULTS = dict.fromkeys(F32X4_RESULTS, "f32x4") | dict.fromkeys(F64X2_RESULTS, "f64x2")
-"""Shape of what arithmetic on vectors gives."""
+#: Shape of what instructions take to which one NaN is like the other: arithmetic, comparisons, conversions to integers.
 VECTOR_READS = {
     **VECTOR_RESULTS,
     **dict.fromkeys([*range(0x41, 0x47), 0xF8, 0xF9], "f32x4"),
@@ -194,14 +195,13 @@ VECTOR_READS = {
     0x5E: "f64x2",
     0x5F: "f32x4",
 }
-"""Shape of what instructions take to which one NaN is like the other: arithmetic, comparisons, conversions to integers."""
 
 
 TYPES, IMPORTS, FUNCTIONS, TABLES, GLOBALS, EXPORTS, START, CODE, DATA = 1, 2, 3, 4, 6, 7, 8, 10, 11
 I32, I64, F32, F64, V128, FUNCREF = 0x7F, 0x7E, 0x7D, 0x7C, 0x7B, 0x70
 
+#: Parameters and results.
 FunctionType = tuple[list[int], list[int]]
-"""Parameters and results."""
 
 
 class UnknownConstructError(Exception):

@@ -19,17 +19,17 @@ from cobblestone.sdk.wasm import binary
 from cobblestone.sdk.wasm.binary import Bytes, FunctionType, UnknownConstructError
 from cobblestone.sdk.wasm.one_nan import with_one_nan
 
+#: Exports that the module gets: three 64-bit globals, and a table for the host's function.
 FUEL, NEXT_CALL, MEMORY_PAGES, HOST = (
     "cobblestone:fuel",
     "cobblestone:next_call",
     "cobblestone:memory_pages",
     "cobblestone:host",
 )
-"""Exports that the module gets: three 64-bit globals, and a table for the host's function."""
 
 _ORDER = (1, 2, 3, 4, 5, 13, 6, 7, 8, 9, 12, 10, 11)
+#: Up to so many, wasmtime counts pages of memory before it knows whether they are to be had.
 _FEW_PAGES = 128
-"""Up to so many, wasmtime counts pages of memory before it knows whether they are to be had."""
 _MOST = 0x7FFF_FFFF_FFFF_FFFF
 
 

@@ -33,8 +33,8 @@ from enum import IntEnum
 from cobblestone.sdk.wasm import binary
 from cobblestone.sdk.wasm.binary import Bytes, FunctionType
 
+#: First section of a module that was rewritten: the launcher leaves NaNs of such a one alone.
 _MARK = binary.write_section(0, b"\x13cobblestone:one_nan")
-"""First section of a module that was rewritten: the launcher leaves NaNs of such a one alone."""
 _F32_NAN, _F64_NAN = b"\x00\x00\xc0\x7f", b"\x00\x00\x00\x00\x00\x00\xf8\x7f"
 #: Type, the one form of NaN, comparison: unequal for single values, equal for vectors.
 _FORMS = {

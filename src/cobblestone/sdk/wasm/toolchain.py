@@ -80,6 +80,7 @@ class WasmTarget:
         return (*_FLAGS, "-fPIE", "-pie") if "linux" in self.zig else _FLAGS
 
 
+#: Where WebAssembly apps run.
 TARGETS = {
     "windows_x86_64": WasmTarget("x86_64-windows-gnu", "win_amd64", "wasmtime/win32-x86_64/_wasmtime.dll"),
     "windows_arm64": WasmTarget("aarch64-windows-gnu", "win_arm64", "wasmtime/win32-aarch64/_wasmtime.dll"),
@@ -98,7 +99,6 @@ TARGETS = {
         "aarch64-linux-gnu.2.17", "manylinux2014_aarch64", "wasmtime/linux-aarch64/_libwasmtime.so"
     ),
 }
-"""Where WebAssembly apps run."""
 
 
 def wasm_platforms(wanted: Sequence[str]) -> tuple[str, ...]:

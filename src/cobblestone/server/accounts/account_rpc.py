@@ -30,13 +30,13 @@ from cobblestone.store.people.users import profile_of
 from cobblestone.wire.project import account as wire
 from cobblestone.wire.project.pages import PlatformEntry, ProjectConfig, write_project_config
 
+#: Where versions for any platform are offered: they need a Python interpreter, which these usually have.
 COMMON_PLATFORMS = (
     "x86_64-pc-linux-gnu",
     "aarch64-unknown-linux-gnu",
     "x86_64-apple-darwin",
     "arm64-apple-darwin",
 )
-"""Where versions for any platform are offered: they need a Python interpreter, which these usually have."""
 
 
 def _told(

@@ -144,8 +144,8 @@ class Accounts:
         return await self._ctx.store.aread(lambda db: users.user_by_email(db, email_addr)) is not None
 
 
+#: Of the account of all visitors; mails cannot be sent there, and no one can log in.
 VISITORS_ADDRESS = "visitors@browsers.invalid"
-"""Of the account of all visitors; mails cannot be sent there, and no one can log in."""
 _NO_PASSWORD = "!"  # noqa: S105  # no hash: no password fits
 TICKET_SECONDS = 86400
 

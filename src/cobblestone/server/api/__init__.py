@@ -48,10 +48,10 @@ _MODULES = (
     explain,
     operator,
 )
+#: All that declare themselves in these modules.
 ENDPOINTS = tuple(
     each for module in _MODULES for each in vars(module).values() if isinstance(each, AnsweredEndpoint)
 )
-"""All that declare themselves in these modules."""
 
 
 def api_routes(ctx: ServerContext) -> list[BaseRoute]:

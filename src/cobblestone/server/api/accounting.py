@@ -11,8 +11,8 @@ from cobblestone.service.http.api import SMALL_BODY, count_question
 from cobblestone.store.operation import told_credit
 
 DAY = 86400.0
+#: After midnight grants may still come in that were made before it.
 SETTLED_SECONDS = 600.0
-"""After midnight grants may still come in that were made before it."""
 
 
 def _token_id(call: Call) -> int:

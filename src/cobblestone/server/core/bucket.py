@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 THREADS = 8
+#: Bytes that are fetched with one request; the time limit holds for each.
 PIECE = 8_000_000
-"""Bytes that are fetched with one request; the time limit holds for each."""
 CONNECT_SECONDS = 5
 RETRIES = 2
 _BACKOFF: BackoffConfig = {
@@ -45,8 +45,8 @@ _BACKOFF: BackoffConfig = {
     "max_backoff": timedelta(seconds=2),
     "base": 2,
 }
+#: A file that was not fetched for so long leaves the cache.
 CACHE_SECONDS = 86400.0
-"""A file that was not fetched for so long leaves the cache."""
 TRIM_SECONDS = 3600.0
 _CACHED = ("download", "upload")
 _SHOWN = 300

@@ -42,8 +42,8 @@ TEMPLATE = """\
 # cpu_frac = 0.05
 """
 
+#: Classes that every project has; its file may ask for more under the same names.
 BUILT_IN = {CONTAINER_CLASS: PlanClass(name=CONTAINER_CLASS, docker=True)}
-"""Classes that every project has; its file may ask for more under the same names."""
 
 
 class PlanClasses(Mapping[str, PlanClass]):

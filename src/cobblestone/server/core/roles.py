@@ -26,12 +26,12 @@ HTTP_ROLES = frozenset({Role.SCHEDULER, Role.UPLOAD, Role.WEB})
 ALL_ROLES = frozenset(Role)
 
 WATCHER = "watcher"
+#: Daemons that may run several times, each with workunits of its own.
 SHARDED = (Role.VALIDATOR, Role.ASSIMILATOR)
-"""Daemons that may run several times, each with workunits of its own."""
+#: Daemons of which only one acts at a time; more are a reserve.
 SINGLE = (Role.FILE_DELETER, Role.PURGER, Role.STATISTICS)
-"""Daemons of which only one acts at a time; more are a reserve."""
+#: All that processes divide among them.
 DIVIDED_ROLES = (*SHARDED, *SINGLE, WATCHER, Role.SCHEDULER)
-"""All that processes divide among them."""
 
 
 def parse_roles(text: str) -> frozenset[Role]:

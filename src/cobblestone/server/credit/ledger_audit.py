@@ -41,8 +41,8 @@ from cobblestone.store.engine.database import Database
 from cobblestone.store.people import hosts
 
 MAX_LISTED = 1000
+#: Computers differ in the last digit of an exponential; a wrong entry differs in the first.
 RELATIVE_TOLERANCE = 1e-9
-"""Computers differ in the last digit of an exponential; a wrong entry differs in the first."""
 
 
 @dataclass(slots=True)
@@ -199,8 +199,8 @@ def _of_app(stored: claims.AppStatistics, computed: claims.AppStatistics) -> Ite
     yield "flops_scale", stored.flops_scale, computed.flops_scale
 
 
+#: Figure of a difference that is an entry which cannot be read.
 DAMAGED = "entry"
-"""Figure of a difference that is an entry which cannot be read."""
 
 
 def recompute(db: Database) -> LedgerAudit:

@@ -17,8 +17,8 @@ from cobblestone.store.credit import ledger, ledger_state
 from cobblestone.store.credit.ledger import LedgerLine
 from cobblestone.store.engine.database import Database
 
+#: Kind of an entry and its result; of a settlement, the number of its event and the record.
 Key = tuple[Any, ...]
-"""Kind of an entry and its result; of a settlement, the number of its event and the record."""
 
 _UNKNOWN = "no event of the ledger system brings it"
 _MISSING = "an event brings it, but no entry has it"

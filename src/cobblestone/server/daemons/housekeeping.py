@@ -64,8 +64,8 @@ async def follow_app_credit(ctx: ServerContext) -> int:
     return await ctx.store.awrite(partial(app_credit.follow_ledger, now=ctx.clock()))
 
 
+#: Owners in one step: when all of them get badges, that is one write of a few milliseconds.
 BADGE_CHUNK = 250
-"""Owners in one step: when all of them get badges, that is one write of a few milliseconds."""
 
 Changes = dict[int, tuple[frozenset[Badge], frozenset[Badge]]]
 
@@ -117,8 +117,8 @@ class BadgeKeeper:
         return changes, rows[-1][0] if len(rows) == BADGE_CHUNK else 0
 
 
+#: Seconds between two looks at how many tasks there are.
 LOOK_SECONDS = 600.0
-"""Seconds between two looks at how many tasks there are."""
 
 
 class HistoryKeeper:

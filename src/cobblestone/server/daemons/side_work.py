@@ -13,10 +13,10 @@ from cobblestone.store.engine.process_group import ProcessGroup
 
 log = structlog.get_logger(__name__)
 
+#: Workunits that are worked on at once, most of them waiting for a worker; a bound for the memory that they take.
 MAX_UNFINISHED = 1000
-"""Workunits that are worked on at once, most of them waiting for a worker; a bound for the memory that they take."""
+#: How long a round waits for the work that it began.
 PATIENCE_SECONDS = 1.0
-"""How long a round waits for the work that it began."""
 
 Work = Callable[[], Coroutine[None, None, None]]
 

@@ -16,8 +16,8 @@ from cobblestone.store.credit.contributions import ContributionEntry
 from cobblestone.store.engine.database import Transaction
 
 PORTION = 100
+#: A computer that has not called for so long keeps nothing any more, as far as we know.
 ABSENT_SECONDS = 30 * SECONDS_PER_DAY
-"""A computer that has not called for so long keeps nothing any more, as far as we know."""
 
 
 @value(kw_only=True)

@@ -137,8 +137,8 @@ class Finisher:
 
 
 BATCH = 200
+#: Workunits that are taken all the way in one write: some 8 ms, in which nothing else can write on SQLite.
 FINISHED_AT_ONCE = 40
-"""Workunits that are taken all the way in one write: some 8 ms, in which nothing else can write on SQLite."""
 LONGEST_SLEEP = 60.0
 
 

@@ -38,8 +38,8 @@ log = structlog.get_logger(__name__)
 BATCH = 200
 RETRY_SECONDS = 60.0
 LONGEST_RETRY_SECONDS = 6 * 3600.0
+#: Part of a worker's memory that one output may take, for two of them are in it at once.
 READ_SHARE = 0.4
-"""Part of a worker's memory that one output may take, for two of them are in it at once."""
 
 Work = list[tuple[App, WorkunitView, Outputs]]
 

@@ -35,29 +35,29 @@ from cobblestone.server.daemons.project_work import limit_memory
 A = TypeVar("A")
 R = TypeVar("R")
 
+#: A worker's memory limit counts address space; the interpreter and its libraries take this much of it.
 INTERPRETER_BYTES = 500_000_000
-"""A worker's memory limit counts address space; the interpreter and its libraries take this much of it."""
+#: What takes longer is slow.
 QUICK_SECONDS = 2.0
-"""What takes longer is slow."""
+#: After so many slow calls of an app its next ones let others go first, until one is quick.
 SLOW_IN_A_ROW = 3
-"""After so many slow calls of an app its next ones let others go first, until one is quick."""
+#: Calls that a process serves before another takes its place: project functions may leak memory.
 MAX_CALLS = 1000
-"""Calls that a process serves before another takes its place: project functions may leak memory."""
+#: How often to look whether a process that is silent has died; what it forked may hold its pipe open.
 DEATH_SECONDS = 0.5
-"""How often to look whether a process that is silent has died; what it forked may hold its pipe open."""
 
+#: A call that was not stopped so long after its time, because the server was killed, is ended by the system.
 GRACE_SECONDS = 10.0
-"""A call that was not stopped so long after its time, because the server was killed, is ended by the system."""
+#: How long to wait for a killed process; one that waits for a disk that is away does not die before that answers.
 DYING_SECONDS = 5.0
-"""How long to wait for a killed process; one that waits for a disk that is away does not die before that answers."""
+#: Characters of what a function says of its failure.
 MAX_PROBLEM = 10_000
-"""Characters of what a function says of its failure."""
 
 _context = multiprocessing.get_context("spawn")
 
 
+#: The function that a call calls, and for which app.
 _Kind = tuple[str, str]
-"""The function that a call calls, and for which app."""
 
 
 class WorkerFailedError(JobError):
@@ -320,8 +320,8 @@ def _nobody_asks(running: asyncio.Future[Any]) -> None:
         running.exception()
 
 
+#: What a call returned, or why not, and whether it left something that runs.
 _Answer = tuple[Any, JobError | None, bool]
-"""What a call returned, or why not, and whether it left something that runs."""
 
 
 def _serve(pipe: Connection, memory_bytes: int, call_seconds: float, folder: str) -> None:

@@ -20,13 +20,13 @@ from cobblestone.service.http.rate_limits import client_address, limit_key
 from cobblestone.store.catalog.files import fan_out, place_of
 from cobblestone.wire.project.upload import legal_file_name
 
+#: Downloads that are looked up and begun at once.
 PLACES = 16
-"""Downloads that are looked up and begun at once."""
 MAX_WAITING = 512
+#: After which a client that was sent away may come again; those of the family back off by themselves.
 RETRY_SECONDS = 60
-"""After which a client that was sent away may come again; those of the family back off by themselves."""
+#: A name never changes its content, so caches may keep it for ever.
 _HEADERS = {"Cache-Control": "public, max-age=31536000, immutable"}
-"""A name never changes its content, so caches may keep it for ever."""
 _MEDIA_TYPE = "application/octet-stream"
 
 

@@ -28,8 +28,8 @@ from cobblestone.server.core.project import ProjectFolder
 
 CURRENT = "current"
 REPORT = "export.json"
+#: Exports that are kept: the newest, and the one that may still be read.
 KEPT = 2
-"""Exports that are kept: the newest, and the one that may still be read."""
 _HIDDEN = ".making-"
 _FILE = re.compile(r"[a-z][a-z_]{0,60}(?:_\d{1,9})?\.(?:gz|xml|json|parquet)")
 _HEADERS = {

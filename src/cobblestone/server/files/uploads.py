@@ -35,12 +35,12 @@ from cobblestone.wire.project.signatures import verify_upload_signature
 
 log = structlog.get_logger(__name__)
 
+#: A sender that is silent for so long has gone; it comes back and goes on where it stopped.
 STALL_SECONDS = 60.0
-"""A sender that is silent for so long has gone; it comes back and goes on where it stopped."""
 
 
+#: Files that are noted at once; as many share a commit.
 PLACES = 16
-"""Files that are noted at once; as many share a commit."""
 MAX_WAITING = 512
 
 

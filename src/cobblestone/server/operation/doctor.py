@@ -34,8 +34,8 @@ from cobblestone.store.schema.project import PROJECT
 from cobblestone.store.work.uploads import partial_folder
 from cobblestone.wire.project.signatures import decode_public_key, encode_public_key, same_key, verify_md5
 
+#: A file that no row knows is left alone until it is so old: its row may be on its way.
 STRAY_SECONDS = 86400.0
-"""A file that no row knows is left alone until it is so old: its row may be on its way."""
 
 Check = diagnosis.Check[ServerContext, [ServerContext, Database]]
 

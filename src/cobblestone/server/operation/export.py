@@ -95,12 +95,12 @@ def _passes(settings: ExportSection, *, parquet: bool) -> Iterator[domain.Enumer
     return domain.enumerations(formats=formats, split=split, records_per_file=settings.records_per_file)
 
 
+#: Sites have no language, as visitors have: what pages say in three of them stands here in English.
 _TITLES = {
     BadgeKind.TOTAL: "{level:,.15g} credit in total",
     BadgeKind.RECENT: "{level:,.15g} credit per day",
     BadgeKind.RANK: "Among the best {level:g} % by recent average credit",
 }
-"""Sites have no language, as visitors have: what pages say in three of them stands here in English."""
 
 
 class _Export:

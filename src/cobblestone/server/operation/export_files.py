@@ -24,15 +24,15 @@ from cobblestone.wire.project import statistics_export as wire
 
 T = TypeVar("T")
 
+#: Twice as fast as zlib's own choice, for files a tenth larger.
 GZIP_LEVEL = 3
-"""Twice as fast as zlib's own choice, for files a tenth larger."""
+#: Records that are written together.
 CHUNK = 500
-"""Records that are written together."""
+#: Rows that a Parquet file keeps together, and that wait in memory until then.
 ROW_GROUP = 5_000
-"""Rows that a Parquet file keeps together, and that wait in memory until then."""
 
+#: Name and type of a column, and where in a record its value is.
 Column = tuple[str, type, Callable[[Any], Any]]
-"""Name and type of a column, and where in a record its value is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ from cobblestone.wire.project.account import legal_email_addr, user_name_problem
 TIMEOUT_SECONDS = 10.0
 BEGUN_SECONDS = 600  #: in which a log-in is finished
 _DISCOVERY = "/.well-known/openid-configuration"
+#: Of signatures: not those whose key the client shares, nor `none`.
 _ALGORITHMS = {f"{kind}{bits}" for kind in ("RS", "PS", "ES") for bits in (256, 384, 512)}
-"""Of signatures: not those whose key the client shares, nor `none`."""
 
 _AWAY = N_("%(name)s does not answer. Try again later.")
 _NOT_BEGUN = N_("This log-in was not begun in this browser, or more than ten minutes ago. Try again.")

@@ -23,10 +23,10 @@ from cobblestone.wire.scheduler.report import ReportedResult
 from cobblestone.wire.scheduler.request import OtherResult, SchedulerRequest
 
 SYSTEM = "browser"
+#: What a browser may keep for the project, in its memory.
 DISK_BYTES = 4e9
-"""What a browser may keep for the project, in its memory."""
+#: Stands for the size of a file in the header of its upload, until the browser knows it.
 _PLACE = 987_654_321
-"""Stands for the size of a file in the header of its upload, until the browser knows it."""
 _COMPUTE_ERROR, _UPLOADED, _ABORTED = 3, 5, 6  # states of a result in the family's clients
 
 

@@ -27,12 +27,12 @@ from cobblestone.store.work.rows import LOCKED_HOSTS, LOCKED_WORKUNITS
 from cobblestone.wire.scheduler.reply import Message, SchedulerReply, write_scheduler_reply
 from cobblestone.wire.scheduler.request import SchedulerRequest, parse_scheduler_request
 
+#: Requests that are worked on at once.  As many share a commit; more would not make it cheaper (docs/speed.md).
 PLACES = 16
-"""Requests that are worked on at once.  As many share a commit; more would not make it cheaper (docs/speed.md)."""
+#: Requests that may wait for a place, a few tenths of a second's work.
 MAX_WAITING = 512
-"""Requests that may wait for a place, a few tenths of a second's work."""
+#: Seconds that a client is sent away for when more come.
 FIRST_DELAY, LONGEST_DELAY = 60.0, 3600.0
-"""Seconds that a client is sent away for when more come."""
 
 log = structlog.get_logger(__name__)
 

@@ -136,8 +136,8 @@ def extend_deadlines(
 
 
 STORAGE_RULES = StorageRules()
+#: A computer that was asked shall call again by then, if it has nothing else to say.
 ANSWER_SECONDS = 6 * 3600.0
-"""A computer that was asked shall call again by then, if it has nothing else to say."""
 
 
 def take_kept_files(
@@ -221,8 +221,8 @@ def log_failure(
             log.info(event, app_version=version, host=host, **values)
 
 
+#: One mail about a computer is enough for a week; the client's notices come all the time.
 QUIET_SECONDS = 7 * 86400.0
-"""One mail about a computer is enough for a week; the client's notices come all the time."""
 
 
 def tell_owner(

@@ -64,13 +64,13 @@ def describe_host(message: SchedulerRequest) -> HostDescription:
     )
 
 
+#: The fields of a description that an element about the computer tells.
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     **{name: (name,) for name in ALWAYS_SENT},
     "bwup": ("n_bwup",),
     "bwdown": ("n_bwdown",),
     "os_name": ("os_name", "product_name", "virtualbox_version", "docker_version"),  # some have no others
 }
-"""The fields of a description that an element about the computer tells."""
 
 
 def with_known(

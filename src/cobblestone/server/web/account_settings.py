@@ -29,6 +29,7 @@ TOKEN_DAYS = (30, 90, 365)
 MAX_TOKENS = 20
 DAY = 86400.0
 
+#: What a page says after something was done, by the word in its address.
 DONE: Mapping[str, str] = {
     "saved": N_("Saved."),
     "password": N_("The password was changed. All other sessions were ended."),
@@ -43,7 +44,6 @@ DONE: Mapping[str, str] = {
     "kept": N_("Your account stays."),
     "revoked": N_("The token is revoked."),
 }
-"""What a page says after something was done, by the word in its address."""
 
 
 def done_text(visit: ProjectVisit) -> str:

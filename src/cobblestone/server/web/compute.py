@@ -18,8 +18,8 @@ from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database
 
+#: How often a program without an instruction count is asked for a checkpoint.
 CHECKPOINT_SECONDS = 20
-"""How often a program without an instruction count is asked for a checkpoint."""
 
 _KINDS = {
     ".json": "application/json",

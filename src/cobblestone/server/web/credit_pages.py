@@ -37,12 +37,12 @@ _NAMES: dict[str, Callable[[], str]] = {
     "host": lambda: _("computer %(id)d"),
     "team": lambda: _("team %(id)d"),
 }
+#: The page of an owner, up to its number.
 PAGES = {
     "user": "show_user.php?userid=",
     "host": "show_host_detail.php?hostid=",
     "team": "team_display.php?teamid=",
 }
-"""The page of an owner, up to its number."""
 
 
 class CreditPages(Pages[ProjectSite]):

@@ -47,8 +47,8 @@ from cobblestone.store.work import batches, submitters
 K = TypeVar("K")
 
 RATE_ROWS_SHOWN = 12
+#: Hosts with fewer results of a day are left out: one failure says little.
 MIN_RESULTS_OF_RATE = 3
-"""Hosts with fewer results of a day are left out: one failure says little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

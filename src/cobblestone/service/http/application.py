@@ -23,8 +23,8 @@ from cobblestone.service.context import ProcessContext
 log = structlog.get_logger(__name__)
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.\-]{1,64}")
+#: The status, for metrics and log, of a request whose sender left before its end, as nginx counts it.
 _HUNG_UP = 499
-"""The status, for metrics and log, of a request whose sender left before its end, as nginx counts it."""
 
 
 def application(

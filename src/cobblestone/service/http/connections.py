@@ -30,14 +30,14 @@ from cobblestone.service.context import ProcessContext
 
 log = structlog.get_logger(__name__)
 
+#: Of request line and header fields; a BOINC client sends less than 1,000.
 MAX_HEAD_BYTES = 65_536
-"""Of request line and header fields; a BOINC client sends less than 1,000."""
 
+#: Requests that wait while the first is answered; no browser and no client sends a second one so early.
 MAX_PIPELINED = 16
-"""Requests that wait while the first is answered; no browser and no client sends a second one so early."""
 
+#: Open files that are kept for the database, uploads and downloads, beside the connections.
 SPARE_FILES = 512
-"""Open files that are kept for the database, uploads and downloads, beside the connections."""
 
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -176,8 +176,8 @@ def connection_class(max_connections: int) -> type[GuardedConnection]:
     return type("Connection", (GuardedConnection,), {"max_connections": max_connections, "silent": {}})
 
 
+#: Connections that are idle when the end begins are closed after so long: a request may be on its way.
 IDLE_SECONDS = 1.0
-"""Connections that are idle when the end begins are closed after so long: a request may be on its way."""
 CHECK_SECONDS = 60.0
 
 

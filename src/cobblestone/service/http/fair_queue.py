@@ -36,10 +36,10 @@ class _Waiting(Generic[S, P]):
     turn: asyncio.Future[None] = field(repr=False)
 
 
+#: Who waits, by number: in the order in which they came.
 _Line = dict[int, _Waiting[S, P]]
-"""Who waits, by number: in the order in which they came."""
+#: Of a sender: places that it has, when it last got one, whether it keeps no promise, and since when it waits.
 _Rank = tuple[int, int, bool, int]
-"""Of a sender: places that it has, when it last got one, whether it keeps no promise, and since when it waits."""
 
 
 class FairQueue(Generic[S, P]):

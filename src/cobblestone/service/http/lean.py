@@ -22,8 +22,8 @@ from cobblestone.service.http.connections import MAX_HEAD_BYTES, TOO_LARGE, Guar
 
 log = structlog.get_logger(__name__)
 
+#: Of a body that was not taken yet; with more the sender must wait.
 HIGH_WATER_BYTES = 65_536
-"""Of a body that was not taken yet; with more the sender must wait."""
 
 _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"

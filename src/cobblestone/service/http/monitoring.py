@@ -26,10 +26,10 @@ from cobblestone.service.health import DaemonHealth
 from cobblestone.store.engine.database import Store, Transaction
 
 TRIAL_NBYTES = 262_144
+#: So long a trial that went well is believed; after one that failed every question is a new trial.
 KEPT_SECONDS = 5.0
-"""So long a trial that went well is believed; after one that failed every question is a new trial."""
+#: A disk that takes longer, of a machine that does not answer for example, is not ready.
 ANSWER_SECONDS = 5.0
-"""A disk that takes longer, of a machine that does not answer for example, is not ready."""
 
 
 class DiskTrial:
@@ -72,10 +72,10 @@ class DiskTrial:
         return ""
 
 
+#: Paths of what is below, from the address of a service on.
 WATCHED = frozenset({"healthz", "readyz", "metrics"})
-"""Paths of what is below, from the address of a service on."""
+#: A database that does not answer within this time is not ready.
 DATABASE_SECONDS = 5.0
-"""A database that does not answer within this time is not ready."""
 
 
 async def _no_figures() -> Figures:

@@ -30,8 +30,8 @@ from cobblestone.wire.project.account import WebRpcError, WebRpcFailure
 HOUR = 3600.0
 MAX_KEYS = 20_000
 ATTEMPT = "attempt:"
+#: What the names of attempts, and of what browsers hold, begin with, among all that processes tell each other.
 HELD = "held:"
-"""What the names of attempts, and of what browsers hold, begin with, among all that processes tell each other."""
 
 
 class AttemptBucket:

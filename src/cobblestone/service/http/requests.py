@@ -11,11 +11,11 @@ from starlette.types import Receive, Scope, Send
 
 from cobblestone.domain.errors import Busy, CobblestoneError
 
+#: What any request may send; a client's ordinary request is a tenth of it.
 SMALL_BODY_BYTES = 65_536
-"""What any request may send; a client's ordinary request is a tenth of it."""
 
+#: What all requests together may have in memory beyond that while they arrive.
 LARGE_BODIES_BYTES = 64_000_000
-"""What all requests together may have in memory beyond that while they arrive."""
 
 
 class BodyTooLarge(CobblestoneError):

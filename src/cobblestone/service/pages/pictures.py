@@ -12,8 +12,8 @@ from cobblestone.domain.errors import CobblestoneError
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 MAX_BYTES = 5_000_000
 MAX_PIXELS = 25_000_000
+#: Pixels of the longer side of what is kept.
 SIDE = 320
-"""Pixels of the longer side of what is kept."""
 MEDIA_TYPE = "image/webp"
 
 

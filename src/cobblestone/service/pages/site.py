@@ -41,8 +41,8 @@ from cobblestone.service.pages.texts import excerpt, markdown
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.wire.project.account import WebRpcFailure, parse_web_query
 
+#: Light modules around a code, as the standard (ISO/IEC 18004) wants; the page may be dark.
 QUIET_ZONE = 4
-"""Light modules around a code, as the standard (ISO/IEC 18004) wants; the page may be dark."""
 
 
 def qr_code(text: str) -> Markup:

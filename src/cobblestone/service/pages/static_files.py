@@ -26,17 +26,17 @@ SECURITY_HEADERS = {
 }
 
 
+#: Sent when the project's own address is an https one: browsers then do not try without.
 HTTPS_ONLY = {"Strict-Transport-Security": "max-age=31536000"}
-"""Sent when the project's own address is an https one: browsers then do not try without."""
 
 
+#: What names of scripts end with that run in a thread of their own.
 WORKERS = "_worker.js"
-"""What names of scripts end with that run in a thread of their own."""
+#: Such a script has a policy of its own: it may compile WebAssembly, which no page may, but send no requests.
 WORKER_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'",
     "Cross-Origin-Embedder-Policy": "require-corp",
 }
-"""Such a script has a policy of its own: it may compile WebAssembly, which no page may, but send no requests."""
 
 
 @cache

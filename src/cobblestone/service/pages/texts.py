@@ -13,8 +13,8 @@ from cobblestone.service.context import ProcessContext
 from cobblestone.store.people.users import NewsItem
 from cobblestone.wire.project.pages import RssChannel, RssItem, write_rss
 
+#: A text's first heading becomes one of this level: above it stand the page's title and the text's own.
 TOP_LEVEL = 3
-"""A text's first heading becomes one of this level: above it stand the page's title and the text's own."""
 
 # Pictures would be fetched from elsewhere, or tell others who reads; they are shown as links.
 _PARSER = MarkdownIt("commonmark", {"html": False, "linkify": False, "breaks": True}).enable("table")

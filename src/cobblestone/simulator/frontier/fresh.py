@@ -255,8 +255,8 @@ class DemandVerdict:
     offenders: tuple[MetricDifference, ...] = ()  #: scenarios in which it fails, the worst first
 
 
+#: The runs of a policy, by scenario and seed.
 Worlds = Sequence[Sequence[Run]]
-"""The runs of a policy, by scenario and seed."""
 
 
 def changes(base: Worlds, ours: Worlds, figure: str) -> list[MetricDifference]:

@@ -18,11 +18,11 @@ compiled: Any = numba.njit(
     error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
 )  #: called by compiled code alone
 
+#: The policies' and the simulator's own functions of numbers, which compiled code calls as they are.
 shared_functions = [
     distributions.normal_of, books.sum_of_squares, debts.update_cpu_efficiency, estimates.remaining_2007, estimates.update_dcf,
     values.failing_jobs_wait,
 ]  # fmt: skip
-"""The policies' and the simulator's own functions of numbers, which compiled code calls as they are."""
 normal_of, sum_of_squares, update_cpu_efficiency, remaining_2007, update_dcf, failing_jobs_wait = map(
     compiled, shared_functions
 )

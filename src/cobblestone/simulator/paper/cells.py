@@ -124,11 +124,10 @@ def variance(stdev: float, *, compatibility: Compatibility | None = None) -> Sce
     )
 
 
+#: ``corrected``: exact events, no fault; ``compatible``: polling and faults of 2007, our random numbers;
+#: ``literal``: draw by draw, seed 1 is the run that the golden figures were taken from; ``relative``: the same, but
+#: the server's check compares deadlines with times from now on.
 Mode = Literal["corrected", "compatible", "literal", "relative"]
-"""``corrected``: exact events, no fault; ``compatible``: polling and faults of 2007, our random numbers;
-``literal``: draw by draw, seed 1 is the run that the golden figures were taken from; ``relative``: the same, but
-the server's check compares deadlines with times from now on.
-"""
 
 #: The paper's figures of merit.
 METRICS = ("waste", "idleness", "share_violation", "monotony")

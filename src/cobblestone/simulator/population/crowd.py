@@ -19,8 +19,8 @@ from cobblestone.simulator.host.run import make_client
 from cobblestone.simulator.world.distributions import Streams, exponential
 from cobblestone.simulator.world.scenario import DAY, HostModel, Scenario
 
+#: Makes the projects' sides of a host's contacts, from its model, its number and its random streams.
 DoorsOf = Callable[[HostModel, int, Streams], Sequence[Server]]
-"""Makes the projects' sides of a host's contacts, from its model, its number and its random streams."""
 
 
 @dataclass(slots=True)

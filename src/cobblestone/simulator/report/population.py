@@ -44,6 +44,7 @@ class ProjectView:
     wait: float  #: mean seconds of a contact in the scheduler's queue
 
 
+#: Columns of the table: heading, unit, format.  Parts are in percent.
 HEADINGS = {
     "workunits_per_day": ("WUs/day", 1.0, ".1f"),
     "gflops": ("GFLOPS", 1.0, ".1f"),
@@ -60,7 +61,6 @@ HEADINGS = {
     "wrong": ("wrong", 0.01, ".2f"),
     "wait": ("queue s", 1.0, ".2f"),
 }
-"""Columns of the table: heading, unit, format.  Parts are in percent."""
 #: What the hosts together are called beside the projects.
 ALL_HOSTS = "all hosts"
 
@@ -120,8 +120,8 @@ def record_of(run: PopulationRun) -> PopulationRecord:
     )
 
 
+#: Replicates by policy; those of all policies have the same seeds.
 Results = Mapping[str, Sequence[PopulationRecord]]
-"""Replicates by policy; those of all policies have the same seeds."""
 
 
 def _values(runs: Sequence[PopulationRecord], scenario: Scenario) -> dict[str, dict[str, list[float]]]:
@@ -234,12 +234,12 @@ def _tally(tally: ProjectTally) -> dict[str, object]:
 
 
 PARTS = ("needed", "spare", "late", "error", "invalid")
+#: Colours of what becomes of FLOPs, and of the figures in them.
 INK = {"#2a6f97": "white", "#a9d6e5": "black", "#e9c46a": "black", "#c1121f": "white", "#6d597a": "white"}
-"""Colours of what becomes of FLOPs, and of the figures in them."""
+#: Per cent below which a figure does not fit into its part of a bar.
 LEAST_LABELLED = 4.0
-"""Per cent below which a figure does not fit into its part of a bar."""
+#: Bars for which there is room at least, so that one does not fill the picture.
 FEWEST_BARS = 3
-"""Bars for which there is room at least, so that one does not fill the picture."""
 
 
 def draw_population(scenario: Scenario, results: Results, path: Path) -> None:

@@ -13,10 +13,10 @@ import duckdb
 from cobblestone.ops.files import sync_file, sync_folder
 
 pq: Any = import_module("pyarrow.parquet")  # Any: PyArrow has no types
+#: Rows that are read at least to find one.
 ROW_GROUP = 2_048
-"""Rows that are read at least to find one."""
+#: Rows of a group where all are read: DuckDB's own number, and a tenth less work than small groups.
 WHOLE = 122_880
-"""Rows of a group where all are read: DuckDB's own number, and a tenth less work than small groups."""
 HALF_LIFE_SECONDS = 7 * 86400
 
 
@@ -38,8 +38,8 @@ def parquet(paths: Path | Iterable[Path], options: str = "") -> str:
     return f"read_parquet([{', '.join(map(text, files))}]{options})"
 
 
+#: What columns hold in rows written by an earlier version, which lack them.
 _FORMERLY = {"gpus": "''", "claimed": "0.0::DOUBLE", "type": "0"}
-"""What columns hold in rows written by an earlier version, which lack them."""
 
 
 def known(path: Path, columns: str) -> str:

@@ -29,13 +29,13 @@ from cobblestone.statistics.store.engine import (
     write_parquet,
 )
 
+#: An account took over another one's credit if it grew by at least and at most so many times that much: who grows by more
+#: grew by own work, and a small account that was erased that day is none that was merged.
 LEAST_SHARE, MOST_SHARE = 0.999, 2.0
-"""An account took over another one's credit if it grew by at least and at most so many times that much: who grows by more
-grew by own work, and a small account that was erased that day is none that was merged."""
+#: Of one project, the last ones.
 MOST_MERGED = 10_000
-"""Of one project, the last ones."""
+#: Into one account, the last ones.
 MOST_INTO_ONE = 20
-"""Into one account, the last ones."""
 
 
 def merged_file(rows: Path) -> Path:
@@ -99,14 +99,14 @@ pa: Any = import_module("pyarrow")  # Any: PyArrow has no types
 
 KINDS = ("user", "host", "team")
 WITH_BADGES = ("user", "team")
+#: Of a user or team at one project, the newest.
 MOST_BADGES_OF_ONE = 50
-"""Of a user or team at one project, the newest."""
+#: Of one account; more is a mistake or a lie (the largest projects grant some 1e14 in all).
 MOST_CREDIT = 1e16
-"""Of one account; more is a mistake or a lie (the largest projects grant some 1e14 in all)."""
+#: Who is missing in the exports for so long without being announced as deleted is forgotten.
 PATIENCE_DAYS = 30
-"""Who is missing in the exports for so long without being announced as deleted is forgotten."""
+#: A computer that grew by this part of another one's credit, on the day when that went, was merged with it.
 SAME_CREDIT = 0.999
-"""A computer that grew by this part of another one's credit, on the day when that went, was merged with it."""
 
 
 def raw_file(rows: Path, table: str) -> Path:
@@ -170,10 +170,10 @@ def _by_our_clock(now: float, exported: float) -> str:
     return f"CASE WHEN recent_time > 0 THEN least(recent_time - {ahead!r}, {now!r}) ELSE {exported - ahead!r} END"
 
 
+#: What a row says about who it is over all projects.
 _CLAIMS = {"user": "cpid, name", "host": "cpid, user_id", "team": "name"}
-"""What a row says about who it is over all projects."""
+#: What at most one row of a project can claim.
 _ONE_EACH = {"user": "cpid", "host": "cpid, user_id"}
-"""What at most one row of a project can claim."""
 
 
 def _clean(

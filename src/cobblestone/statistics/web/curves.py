@@ -13,8 +13,8 @@ from cobblestone.statistics.store.history import DAY_SECONDS
 from cobblestone.statistics.store.queries import DayFigures
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640.0, 240.0, 56.0, 22.0, 8.0, 6.0
+#: Half the width of the bar that stands for a single day, as a part of the whole.
 HALF_BAR = 0.06
-"""Half the width of the bar that stands for a single day, as a part of the whole."""
 MOST_LAYERS = 8
 MOST_POINTS = 160
 

@@ -26,11 +26,11 @@ from cobblestone.statistics.web.overview import COLUMNS, as_row
 from cobblestone.statistics.web.site import StatisticsSite, StatisticsVisit
 from cobblestone.wire.project.pages import RssChannel, RssItem, write_rss
 
+#: What belongs to an entity of a kind.
 CHILDREN = {"user": "host", "team": "user"}
-"""What belongs to an entity of a kind."""
 MOST_COMPARED = 4
+#: Projects of a person whose curves are drawn, the largest first.
 MOST_HISTORIES = 60
-"""Projects of a person whose curves are drawn, the largest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,8 +225,8 @@ class EntityPages(Pages[StatisticsSite]):
 
 WIDTH, HEIGHT = 420, 92
 _BACK, _EDGE, _INK, _PALE = "#1f2a37", "#3f5068", "#ffffff", "#b8c4d4"
+#: Where lines of text begin: from the left, the base line from above, size, colour.
 _LINES = ((16, 28, 18, _INK), (16, 52, 14, _PALE), (16, 76, 14, _PALE))
-"""Where lines of text begin: from the left, the base line from above, size, colour."""
 MOST_LETTERS = 42
 
 

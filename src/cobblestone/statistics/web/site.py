@@ -49,6 +49,7 @@ class StatisticsContext(ProcessContext):
         return None if current is None else await asyncio.to_thread(question, current)
 
 
+#: What there are lists of.
 KINDS = {
     "user": N_("Volunteers"),
     "team": N_("Teams"),
@@ -59,7 +60,6 @@ KINDS = {
     "gpu": N_("GPUs"),
     "project": N_("Projects"),
 }
-"""What there are lists of."""
 _KEY = re.compile(r"[a-z0-9_-]{1,80}")
 
 

@@ -18,8 +18,8 @@ from cobblestone.store.engine.mapping import RowMapper
 
 T = TypeVar("T")
 
+#: Woken when apps or versions change: processes that keep a copy read it again.
 CATALOGUE_CHANGED = "catalogue"
-"""Woken when apps or versions change: processes that keep a copy read it again."""
 
 _APPS = RowMapper(App)
 _STORED_APP = _APPS.writer(without=("id", "create_time"))

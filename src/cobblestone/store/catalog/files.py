@@ -35,8 +35,8 @@ FAN_OUT = 1024  #: sub-folders of the download and upload hierarchies, as the fa
 CHUNK = 1 << 20
 GZIP_FROM_NBYTES = 2048  #: smaller files are not worth a compressed variant
 GZIP_GAIN = 0.9  #: keep the variant if it is smaller than this part of the file
+#: The sender of a larger file should not wait long for its variant: it is packed quickly, and only if parts of it shrink.
 LARGE_NBYTES = 8_000_000
-"""The sender of a larger file should not wait long for its variant: it is packed quickly, and only if parts of it shrink."""
 GZIP_SAMPLES, GZIP_SAMPLE_NBYTES = 16, 65_536
 
 _DELETING = -1

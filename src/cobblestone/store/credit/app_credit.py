@@ -32,8 +32,8 @@ from cobblestone.store.credit.ledger import GRANTS
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
+#: Younger entries wait: on some databases an entry can become visible after one with a greater number.
 SETTLED_SECONDS = 60.0
-"""Younger entries wait: on some databases an entry can become visible after one with a greater number."""
 
 
 @value(kw_only=True)
@@ -99,8 +99,8 @@ def move_mark(tx: Transaction, mark: str, last: FollowedEntry) -> None:
     )
 
 
+#: Entries in one write: some 15 ms, in which nothing else can write on SQLite.
 PORTION = 500
-"""Entries in one write: some 15 ms, in which nothing else can write on SQLite."""
 _MARK = "app_credit_entry"
 
 
@@ -217,10 +217,10 @@ def credit_by_app(db: Database, owner: Owner, owner_id: int) -> list[AppCredit]:
     return db.load(_APP_CREDIT, source, (owner, owner_id))
 
 
+#: Rows that one read looks at: a few milliseconds.
 IDLE_PAGE = 2000
-"""Rows that one read looks at: a few milliseconds."""
+#: Rows that one write changes: a few milliseconds, in which nothing else can write on SQLite.
 IDLE_PORTION = 200
-"""Rows that one write changes: a few milliseconds, in which nothing else can write on SQLite."""
 
 Key = tuple[object, ...]
 

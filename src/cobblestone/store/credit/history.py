@@ -22,8 +22,8 @@ from cobblestone.store.credit.ledger import CORRECTIONS, GRANTS, IS_CORRECTION, 
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
+#: Owners with more entries than this get them summed by quarter of an hour.
 MAX_SINGLE = 5_000
-"""Owners with more entries than this get them summed by quarter of an hour."""
 SUMMED_SECONDS = 900.0
 
 
@@ -69,8 +69,8 @@ def ledger_marks(db: Database, owner: CreditOwner, *, since: float) -> list[Ledg
     ]
 
 
+#: Entries or rows in one write: some 15 ms, in which nothing else can write on SQLite.
 PORTION = 200
-"""Entries or rows in one write: some 15 ms, in which nothing else can write on SQLite."""
 _MARK = "credit_day_entry"
 _HAS_MILESTONES = (Owner.USER, Owner.TEAM)
 _PERIODS = RowMapper(CreditPeriod, {"recent": RECENT})

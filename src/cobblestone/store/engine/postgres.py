@@ -12,8 +12,8 @@ from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.postgres_connection import adapt
 
 OLDEST_VERSION = 14
+#: The longest wait for a server that does not answer; callers that come meanwhile wait as long once more.
 CONNECT_SECONDS = 3
-"""The longest wait for a server that does not answer; callers that come meanwhile wait as long once more."""
 
 # Statements are prepared once and run many thousand times: planning them again, or compiling them, would cost more than it saves.
 _SESSION = (

@@ -27,8 +27,8 @@ from cobblestone.store.engine.engine import Parameters, Row
 from cobblestone.store.engine.postgres_arrays import together
 
 MAX_PREPARED = 1000
+#: Statements that are sent together at most; the server must keep their answers for us meanwhile.
 MAX_WAITING = 500
-"""Statements that are sent together at most; the server must keep their answers for us meanwhile."""
 
 _LETTERS = {
     20: "iq",

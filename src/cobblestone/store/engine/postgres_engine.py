@@ -15,20 +15,20 @@ from cobblestone.store.engine.postgres_process_group import PostgresProcessGroup
 from cobblestone.store.engine.process_group import ProcessGroup, Program
 
 WRITE_ANSWER_SECONDS = 6.0
+#: A server that is silent for so long counts as gone.  The server itself gives a statement up a second earlier and says so.
 READ_ANSWER_SECONDS = 9.0
-"""A server that is silent for so long counts as gone.  The server itself gives a statement up a second earlier and says so."""
+#: Processes of ours hold the locks of rows for some milliseconds.  A longer wait is for a program that is not ours, and lets the
+#: other writes of its transaction go on without it.
 LOCK_SECONDS = 1.0
-"""Processes of ours hold the locks of rows for some milliseconds.  A longer wait is for a program that is not ours, and lets the
-other writes of its transaction go on without it."""
+#: Round trips to the database that a write of ours takes at most while it holds locks: so much longer do others wait for it.
 TRIPS = 20
-"""Round trips to the database that a write of ours takes at most while it holds locks: so much longer do others wait for it."""
+#: Seconds; no more is allowed for, however far away the server is.
 LONGEST_TRIP = 0.5
-"""Seconds; no more is allowed for, however far away the server is."""
+#: A process that was stopped in the middle of a write loses its connection after that, and with it its locks.
 IDLE_SECONDS = 10.0
-"""A process that was stopped in the middle of a write loses its connection after that, and with it its locks."""
 
+#: Writes find rows by keys.  A plan that reads a whole table, small when it was made, would stay after the table has grown.
 _WRITING = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
-"""Writes find rows by keys.  A plan that reads a whole table, small when it was made, would stay after the table has grown."""
 _SERVING = "SET lock_timeout = {lock}; SET statement_timeout = {statement}; SET idle_in_transaction_session_timeout = {idle}"
 
 

@@ -54,10 +54,10 @@ _LIVING = (
     f"SELECT member, host, pid, version, schema FROM process_program WHERE until >= {_NOW} ORDER BY host, pid"
 )
 _PROGRAM_MEMBERS = f"SELECT DISTINCT member FROM process_member WHERE until >= {_NOW}"
+#: Notes the oldest schema whose programs the database bears; belongs into the transaction that takes the steps.
 NOTE_OLDEST = (
     "INSERT INTO schema_bears (oldest) VALUES ('{}') ON CONFLICT (one) DO UPDATE SET oldest = excluded.oldest"
 )
-"""Notes the oldest schema whose programs the database bears; belongs into the transaction that takes the steps."""
 
 
 def make_tables(connection: psycopg.Connection[Row], tables: str = _PROGRAM_TABLES) -> None:
@@ -105,16 +105,16 @@ def _has_table(connection: psycopg.Connection[Row], name: str) -> bool:
 
 
 CHANNEL = "cobblestone"
+#: Seconds until the others notice that a process came or went.
 BEAT_SECONDS = 2.0
-"""Seconds until the others notice that a process came or went."""
+#: A process that was not heard of for so long has lost its leases.
 LEASE_SECONDS = 12.0
-"""A process that was not heard of for so long has lost its leases."""
+#: So long before that it begins nothing new: time to write down what it has done.
 MARGIN_SECONDS = 4.0
-"""So long before that it begins nothing new: time to write down what it has done."""
+#: Seconds for which notifications are gathered: one makes all commits that carry one wait for each other.
 NOTIFY_SECONDS = 0.02
-"""Seconds for which notifications are gathered: one makes all commits that carry one wait for each other."""
+#: Characters; PostgreSQL takes less than 8000 bytes.
 MAX_NOTIFICATION = 7000
-"""Characters; PostgreSQL takes less than 8000 bytes."""
 RETRY_SECONDS = 1.0
 
 _TABLES = """

@@ -14,14 +14,14 @@ from typing import Any, Protocol
 
 from cobblestone.domain.errors import Busy
 
+#: Number of parts of the workunits, by the remainder of their ids.
 SHARDS = 64
-"""Number of parts of the workunits, by the remainder of their ids."""
 
+#: Numbers of shards; None: all of them.
 Shards = tuple[int, ...] | None
-"""Numbers of shards; None: all of them."""
 
+#: Receives the names that another process notified, in a thread of the group; :data:`ALL` after some may have been lost.
 OnNotify = Callable[[set[str]], None]
-"""Receives the names that another process notified, in a thread of the group; :data:`ALL` after some may have been lost."""
 ALL = "*"
 
 

@@ -23,12 +23,13 @@ from cobblestone.store.engine.process_group import ProcessGroup, Program
 
 BUSY_TIMEOUT_MS = 10_000
 CACHE_KIB = 16_000
+#: Every connection has a cache of its own; what misses it is still in the system's.
 READER_CACHE_KIB = 4_000
-"""Every connection has a cache of its own; what misses it is still in the system's."""
 CACHED_STATEMENTS = 512
 MAX_VALUES = 500  #: in one ``IN (...)``
 
 
+#: Errors that a statement's own values cause; all others concern the file.
 _FAULTS_OF_JOBS = (
     apsw.ConstraintError,
     apsw.MismatchError,
@@ -36,7 +37,6 @@ _FAULTS_OF_JOBS = (
     apsw.RangeError,
     apsw.BindingsError,
 )
-"""Errors that a statement's own values cause; all others concern the file."""
 
 
 class SqliteCursor(apsw.Cursor):

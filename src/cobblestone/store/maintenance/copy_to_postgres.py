@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 PAGE = 2000
+#: Begins the comment on the table `alembic_version` of a database that is being filled; gone when it is complete.
 MARK = "being filled from "
-"""Begins the comment on the table `alembic_version` of a database that is being filled; gone when it is complete."""
 
+#: Receives a table's name, how many of its rows are through, and how many there are.
 Progress = Callable[[str, int, int], None]
-"""Receives a table's name, how many of its rows are through, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

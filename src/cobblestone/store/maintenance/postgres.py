@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 
+#: Where Debian keeps the programs of each version; those on the path choose by cluster, not by server.
 DEBIAN = Path("/usr/lib/postgresql")
-"""Where Debian keeps the programs of each version; those on the path choose by cluster, not by server."""
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
 _WHAT_FAILED = 500  # characters of a program's complaint that are repeated
 
@@ -157,13 +157,13 @@ def _without_password(address: str) -> Generator[str]:
 
 
 UPGRADE_LOCK = 7_204_001  #: any number that is not used otherwise in this database
+#: So long a step waits for a table that others use.  All others wait behind it meanwhile, and they give up after a second.
 TABLE_SECONDS = 0.3
-"""So long a step waits for a table that others use.  All others wait behind it meanwhile, and they give up after a second."""
 TABLE_ATTEMPTS = 60
 TABLE_PAUSE_SECONDS = 0.5
+#: An upgrade that says nothing for so long in the middle of its steps (stopped, or cut off) loses what it has done, and
+#: with it the tables that others wait for.
 HANGS_SECONDS = 20
-"""An upgrade that says nothing for so long in the middle of its steps (stopped, or cut off) loses what it has done, and
-with it the tables that others wait for."""
 _HOLDERS = f"""
 SELECT coalesce(host(client_addr), 'this machine'), backend_start FROM pg_stat_activity JOIN pg_locks USING (pid)
 WHERE locktype = 'advisory' AND objid = {UPGRADE_LOCK} AND granted AND pg_locks.database = pg_stat_activity.datid

@@ -15,11 +15,11 @@ from cobblestone.store.engine.sqlite import open_plain, open_reader
 
 PAGES_PER_STEP = 2000
 MAX_PROBLEMS = 20
+#: The table of running processes, which no copy has.
 OF_PROCESSES = "server_process"
-"""The table of running processes, which no copy has."""
 
+#: Is told the part that is done, from 0 to 1.
 Progress = Callable[[float], None]
-"""Is told the part that is done, from 0 to 1."""
 
 
 def copy_database(source: Path, target: Path, *, progress: Progress | None = None) -> None:

@@ -20,8 +20,8 @@ from cobblestone.store.engine.process_group import Program
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
+#: The commit that still has the steps from schemas before the first release.
 LAST_WITH_EARLIER_STEPS = "98976528"
-"""The commit that still has the steps from schemas before the first release."""
 _NAMES = re.compile(r"""^(revision|down_revision|bears) = (?:["'](\w+)["']|None)$""", re.MULTILINE)
 
 

@@ -24,8 +24,8 @@ from cobblestone.store.engine.sqlite import open_plain, open_reader
 from cobblestone.store.maintenance.snapshot import copy_database, database_problems
 from cobblestone.store.maintenance.steps import Schema, UpgradePlan, name_of_backup, take_steps
 
+#: Room that an upgrade needs, as a multiple of the database's size.
 ROOM_FACTOR = 1.2
-"""Room that an upgrade needs, as a multiple of the database's size."""
 
 
 def current_revision(location: Path | str, schema: Schema) -> str | None:

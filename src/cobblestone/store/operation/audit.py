@@ -31,8 +31,8 @@ class Actor:
     origin: str  #: ``web``, ``api``, ``command line`` or ``server``, and the network address
 
 
+#: The project itself, for instance a roll-out that stops by its own rule.
 SYSTEM = Actor(name="system", origin="server")
-"""The project itself, for instance a roll-out that stops by its own rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,8 +25,8 @@ from cobblestone.wire.project.account import external_cpid
 
 T = TypeVar("T")
 PAGE = 2000
+#: Of one team in one answer; the export has all.
 MOST_MEMBERS = 10_000
-"""Of one team in one answer; the export has all."""
 
 _USERS = f"user_account u WHERE u.total_credit > 0 AND {EXPORTED}"
 # A cross join: SQLite keeps this order of the tables, and so needs no sorting.
@@ -34,12 +34,12 @@ _HOSTS = (
     "host h CROSS JOIN user_account u WHERE u.id = h.user_id AND h.total_credit > 0 AND h.merged_into IS NULL"
     f" AND h.removed_time IS NULL AND h.hidden = 0 AND u.show_hosts = 1 AND {EXPORTED}"
 )
+#: By table: who may have a badge there, and the query for those that are exported.
 _HOLDERS: Mapping[domain.ExportedTable, tuple[str, str]] = {
     domain.ExportedTable.BADGE_USER: ("user", f"SELECT u.id FROM {_USERS}"),
     domain.ExportedTable.BADGE_TEAM: ("team", "SELECT t.id FROM team t WHERE t.total_credit > 0"),
     domain.ExportedTable.BADGE_HOST: ("host", f"SELECT h.id FROM {_HOSTS}"),
 }
-"""By table: who may have a badge there, and the query for those that are exported."""
 
 
 @contextmanager

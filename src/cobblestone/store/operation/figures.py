@@ -29,8 +29,8 @@ from cobblestone.store.engine.mapping import Column, RowMapper
 from cobblestone.store.work import steps
 from cobblestone.store.work.rows import RESULTS, last_words, stderr_of_results
 
+#: Rates look at the newest so many results.
 RATE_WINDOW = 50_000
-"""Rates look at the newest so many results."""
 
 _DAY = 86400.0
 _PARKED = f"retry_time >= {PARKED_UNTIL:.0f}"
@@ -71,8 +71,8 @@ _INVALID = (
 )
 _ENDED = steps.matching(states.SUCCESS, states.CLIENT_ERROR, states.NO_REPLY, states.VALIDATE_ERROR, row="r.")
 _DETACHED = steps.step(states.Cause.DETACHED, states.RESULT_TRANSITIONS)
+#: Results ``r`` that ended badly: failed, were not returned, or were not valid.
 FAILED = f"{_ENDED} AND NOT ({_GOOD})"
-"""Results ``r`` that ended badly: failed, were not returned, or were not valid."""
 _ENDED_AT = "COALESCE(r.received_time, r.report_deadline, 0)"
 
 
@@ -314,8 +314,8 @@ def rare_counts(db: Database) -> dict[str, int]:
     return {name: db.number(sql) for name, sql in _RARE_COUNTS.items()}
 
 
+#: Groups are made of the newest so many failures.
 FAILURES_READ = 1000
-"""Groups are made of the newest so many failures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -148,8 +148,8 @@ def user_or_missing(db: Database, user_id: int) -> User:
     return user
 
 
+#: What can be blocked.
 Blockable = Literal["host", "user"]
-"""What can be blocked."""
 _BLOCKABLE: Mapping[Blockable, str] = {"host": "host", "user": "user_account"}  #: tables
 
 

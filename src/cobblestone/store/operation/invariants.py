@@ -295,6 +295,7 @@ def forget_wrong_records(tx: Transaction) -> int:
     return tx.execute(f"DELETE FROM host_app_version WHERE {wrong}")
 
 
+#: By table: its key, the column with the id of a row's owner, and the owner's table.
 _OWNERS = {
     "result": ("id", "workunit_id", "workunit"),
     "result_text": ("result_id", "result_id", "result"),
@@ -303,7 +304,6 @@ _OWNERS = {
     "workunit": ("id", "app_id", "app"),
     "host_app_version": ("host_id", "host_id", "host"),
 }
-"""By table: its key, the column with the id of a row's owner, and the owner's table."""
 _USELESS_ALONE = ("result_text", "upload", "host_app_version")
 
 

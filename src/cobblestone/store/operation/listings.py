@@ -29,8 +29,8 @@ from cobblestone.store.work.batches import JOB_COLUMNS, JOB_CONDITIONS, JobRow
 
 T = TypeVar("T")
 
+#: So many of the newest workunits before a place are looked at for those of one app or status.
 LOOKED_AT = 20_000
-"""So many of the newest workunits before a place are looked at for those of one app or status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

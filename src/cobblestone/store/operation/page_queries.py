@@ -28,10 +28,10 @@ from cobblestone.store.work.rows import RESULTS
 from cobblestone.store.work.steps import matching
 
 MAX_ID = 2**62
+#: Lists and counts of one user's or host's tasks look at the newest so many.
 NEWEST_TASKS = 20_000
-"""Lists and counts of one user's or host's tasks look at the newest so many."""
+#: Who has at least this recent average credit counts as active (the family's threshold).
 RECENT_CREDIT = 0.1
-"""Who has at least this recent average credit counts as active (the family's threshold)."""
 _RUN_TIME_SAMPLES = 2000
 
 
@@ -51,8 +51,8 @@ TASK_CONDITIONS: Mapping[TaskState, str] = {
 }
 
 
+#: How many tasks ``r`` are in each state, in the order of `TaskState`.
 TASK_COUNTS = ", ".join(f"count(*) FILTER (WHERE {TASK_CONDITIONS[state]})" for state in TaskState)
-"""How many tasks ``r`` are in each state, in the order of `TaskState`."""
 
 
 def task_state(result: Result) -> TaskState | None:

@@ -38,12 +38,12 @@ class Ranked:
     credit: CreditStatement
 
 
+#: Who stands in top lists: the condition of their indexes.
 SHOWN: Mapping[Owner, str] = {
     Owner.USER: "erased_time IS NULL",
     Owner.HOST: "merged_into IS NULL AND removed_time IS NULL",
     Owner.TEAM: "1 = 1",
 }
-"""Who stands in top lists: the condition of their indexes."""
 
 
 def top(db: Database, owner: Owner, order: Order, *, page: int, app_id: int | None = None) -> list[Ranked]:

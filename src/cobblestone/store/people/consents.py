@@ -16,14 +16,13 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.wire.project.account import external_cpid
 
+#: Of a user ``u``: that the agreement to statistics holds, and the account is not to be erased.
+#:
+#: Whatever leaves the project about people is about these alone.
 EXPORTED = (
     "u.erase_time IS NULL AND u.erased_time IS NULL AND COALESCE((SELECT c.agreed FROM consent c WHERE c.user_id = u.id"
     f" AND c.kind = '{ConsentKind.STATISTICS}' ORDER BY c.id DESC LIMIT 1), 0) = 1"
 )
-"""Of a user ``u``: that the agreement to statistics holds, and the account is not to be erased.
-
-Whatever leaves the project about people is about these alone.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

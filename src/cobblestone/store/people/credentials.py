@@ -65,8 +65,8 @@ RIGHTS = RowMapper(SubmitRights).writer()
 _INSERT = RIGHTS.insert(
     "api_token", "name", "token_hash", "scopes", "create_time", "expire_time", "user_id", "host_id"
 )
+#: Tokens of the project (0) or of a user, without the one that an account submits with.
 _MADE = "api_token WHERE coalesce(user_id, 0) = ? AND substr(token_hash, 1, 5) <> 'user '"
-"""Tokens of the project (0) or of a user, without the one that an account submits with."""
 
 
 def hash_of(secret: str) -> str:

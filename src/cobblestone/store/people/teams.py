@@ -126,10 +126,10 @@ def found_team(tx: Transaction, founder_id: UserId, profile: TeamProfile, *, now
     return team
 
 
+#: A team gets at most one message in this time.
 PAUSE_SECONDS = 86400.0
-"""A team gets at most one message in this time."""
+#: Of each team the newest so many are kept.
 KEPT_MESSAGES = 50
-"""Of each team the newest so many are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

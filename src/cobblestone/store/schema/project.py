@@ -10,10 +10,10 @@ from cobblestone.store.maintenance.steps import Schema
 
 PROJECT = Schema(what="project database", migrations=Path(__file__).parent / "migrations")
 
+#: Names of the files in the download hierarchy that the rows need.
 DOWNLOADS = "SELECT name FROM file WHERE refs > 0"
-"""Names of the files in the download hierarchy that the rows need."""
+#: Names of the output files that are on disk, not in the database.
 OUTPUTS = "SELECT name FROM upload WHERE data IS NULL"
-"""Names of the output files that are on disk, not in the database."""
 
 
 def declared_types() -> dict[tuple[str, str], str]:

@@ -40,8 +40,8 @@ from cobblestone.store.engine.sqlite import SqliteEngine
 from cobblestone.store.work import lifecycle
 from cobblestone.store.work.steps import TO_ARCHIVE, matching
 
+#: Names of columns, and rows.
 Rows = tuple[list[str], list[tuple[Any, ...]]]
-"""Names of columns, and rows."""
 Tables = Mapping[str, Rows]
 
 _NAME = re.compile(r"(\d{12})-(\d{4})-([0-9a-f]{32})\.jsonl\.gz")

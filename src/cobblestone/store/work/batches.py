@@ -28,8 +28,8 @@ from cobblestone.store.engine.mapping import Column, RowMapper
 from cobblestone.store.work import steps
 from cobblestone.store.work.rows import JOB_PARTS, decode_outputs
 
+#: Jobs that one transaction takes: about 15 ms, which is what a scheduler request may have to wait.
 MAX_JOBS_PER_CALL = 1000
-"""Jobs that one transaction takes: about 15 ms, which is what a scheduler request may have to wait."""
 CANCEL_CHUNK = 1000
 
 _UNFINISHED = f"{steps.matching(AssimilateState.INIT)} AND canonical_result_id IS NULL AND error_mask = 0"
@@ -280,9 +280,10 @@ class JobRow:
         return JobState.FAILED if self.error_mask else JobState.DONE
 
 
+#: Condition on workunits ``w``: a result of it is on a host.
 RUNNING = f"EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND r.{steps.IS_IN_PROGRESS})"
-"""Condition on workunits ``w``: a result of it is on a host."""
 _OPEN = "w.completed_seq IS NULL AND w.error_mask = 0"
+#: Conditions on workunits ``w``, by the state of the job.
 JOB_CONDITIONS = {
     JobState.WAITING: f"{_OPEN} AND NOT {RUNNING}",
     JobState.RUNNING: f"{_OPEN} AND {RUNNING}",
@@ -290,13 +291,12 @@ JOB_CONDITIONS = {
     JobState.FAILED: f"w.error_mask <> 0 AND w.error_mask & {int(WorkunitError.CANCELLED)} = 0",
     JobState.CANCELLED: f"w.error_mask & {int(WorkunitError.CANCELLED)} <> 0",
 }
-"""Conditions on workunits ``w``, by the state of the job."""
+#: How the fields of a `Job` are read from workunits ``w``.
 JOB_COLUMNS: Mapping[str, str | Column] = {
     "workunit_id": "id",
     "output_specs": Column(decode=decode_outputs),
     "running": RUNNING,
 }
-"""How the fields of a `Job` are read from workunits ``w``."""
 _JOBS = RowMapper(JobRow, JOB_COLUMNS)
 
 

@@ -45,8 +45,8 @@ from cobblestone.store.work.rows import add_reasons, results_of_workunits, worku
 from cobblestone.store.work.steps import DELETABLE, TO_ASSIMILATE, step
 
 NO_PLACES: Mapping[WorkunitId, int] = {}
+#: A workunit as it was read in this write, and as it shall be.  Results that follow those that were there are new.
 Change = tuple[states.WorkunitView, states.WorkunitView]
-"""A workunit as it was read in this write, and as it shall be.  Results that follow those that were there are new."""
 
 # What rules change.  Numbers of states stand in the text of a statement, so that rows that take the same step share one.
 _OF_WORKUNIT = ("need_validate", "error_mask", "assimilate_state", "file_delete_state")
@@ -193,8 +193,8 @@ def _update(table: str, sets: tuple[str, ...]) -> str:
     return f"UPDATE {table} SET {', '.join(sets)} WHERE id = ?"
 
 
+#: Characters that are kept of what a function said.
 MAX_PROBLEM = 1000
-"""Characters that are kept of what a function said."""
 
 _ASSIMILATED = step(states.Cause.ASSIMILATED, states.ASSIMILATE_TRANSITIONS)
 _FILES_DELETED = step(states.Cause.FILES_DELETED, states.FILE_DELETE_TRANSITIONS)

@@ -35,17 +35,18 @@ LOCKED_WORKUNITS = RowsOf("workunit", "id IN (SELECT workunit_id FROM result WHE
 LOCKED_HOSTS = RowsOf("host", rank=2)
 
 
+#: Condition on unfinished workunits that are for one host, user or team; an index has it.
 TARGETED = (
     f"assimilate_state = {AssimilateState.INIT} AND"
     " (target_host_id IS NOT NULL OR target_user_id IS NOT NULL OR target_team_id IS NOT NULL)"
 )
-"""Condition on unfinished workunits that are for one host, user or team; an index has it."""
 
 # Jobs of a batch share outputs, limits and rules, which are values: the same ones are given out again.
 _SHARED = 2048
 decode_outputs = lru_cache(_SHARED)(msgspec.json.Decoder(tuple[OutputSpec, ...]).decode)
 LIMITS = RowMapper(JobLimits, shared=_SHARED)
 RESULTS = RowMapper(Result)
+#: How the parts that all jobs of a batch may share are read from workunits.
 JOB_PARTS: Mapping[str, Column | RowMapper[Any]] = {
     "output_specs": Column(decode=decode_outputs),
     "limits": LIMITS,
@@ -54,7 +55,6 @@ JOB_PARTS: Mapping[str, Column | RowMapper[Any]] = {
         Recipients, {f"{who}_id": f"target_{who}_id" for who in ("host", "user", "team")}, shared=_SHARED
     ),
 }
-"""How the parts that all jobs of a batch may share are read from workunits."""
 WORKUNITS = RowMapper(Workunit, JOB_PARTS)
 
 

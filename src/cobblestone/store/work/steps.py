@@ -97,13 +97,13 @@ def is_in(column: str, numbers: Iterable[int]) -> str:
 
 IS_UNSENT = matching(UNSENT)
 IS_IN_PROGRESS = matching(IN_PROGRESS)
+#: Of a result: it did not go with the state of a client, so it counts as one that its user has.
 IS_NOT_LOST = f"outcome <> {Outcome.CLIENT_DETACHED}"
-"""Of a result: it did not go with the state of a client, so it counts as one that its user has."""
 TO_ASSIMILATE = matching(AssimilateState.READY)
 DELETABLE = matching(FileDeleteState.READY)
 OPEN_BATCH = matching(BatchState.INIT, BatchState.IN_PROGRESS)
+#: Conditions on results, workunits and batches.  Indexes have some of them, and are used where the text is the same.
 TO_ARCHIVE = f"{matching(BatchState.RETIRED)} AND archived = 0"
-"""Conditions on results, workunits and batches.  Indexes have some of them, and are used where the text is the same."""
 
 
 def _assignments(after: Any, before: Iterable[Any]) -> list[str]:

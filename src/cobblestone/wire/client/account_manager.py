@@ -40,14 +40,15 @@ MAX_MESSAGES = 50
 MAX_REPLY_OPAQUE = 64 * 1024
 REPEAT_DEFAULT = 86400.0
 REPEAT_MIN, REPEAT_MAX = 60.0, 30 * 86400.0
+#: An ordinary request has 6 kB; preferences and lists of jobs in it are jumped over.
 MAX_REQUEST = 2_000_000
-"""An ordinary request has 6 kB; preferences and lists of jobs in it are jumped over."""
 MAX_PROJECTS = 200
 MAX_PLATFORMS = 20
 MAX_DEVICES = 10
 MAX_REQUEST_OPAQUE = 1000  #: ours is much shorter
+#: More estimated credit than all computers of the family have earned together.
 MAX_CREDIT = 1e15
-"""More estimated credit than all computers of the family have earned together."""
+#: What is not looked into, or otherwise than as a tree.
 _VERBATIM_IN_REQUEST = (
     "global_preferences",
     "working_global_preferences",
@@ -56,9 +57,8 @@ _VERBATIM_IN_REQUEST = (
     "opaque",
     "results",
 )
-"""What is not looked into, or otherwise than as a tree."""
+#: Of one contact; a client with more lists the others the next time.
 MAX_JOBS = 2000
-"""Of one contact; a client with more lists the others the next time."""
 MAX_JOB_TEXT = 20_000
 _JOB_NAME = re.compile(r"<name>\s*([\x21-\x3b\x3d-\x7e]{1,255})\s*</name>")
 _JOB_PROJECT = re.compile(r"<project_url>\s*([^\s<]{1,255})\s*</project_url>")

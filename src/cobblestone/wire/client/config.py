@@ -41,8 +41,8 @@ from cobblestone.domain.values import changed
 from cobblestone.wire.text.reader import Element, safe_parser
 from cobblestone.wire.text.writer import scalar
 
+#: The elements of ``<proxy_info>`` as a client keeps them.
 Settings = Mapping[str, str | int]
-"""The elements of ``<proxy_info>`` as a client keeps them."""
 
 NUMBERS = ("socks_server_port", "socks5_remote_dns", "http_server_port", "no_autodetect")
 FLAGS = ("use_http_proxy", "use_socks_proxy", "use_http_auth")
@@ -85,8 +85,8 @@ def read_proxy(settings: Settings) -> tuple[Proxy | None, str]:
 
 
 MAX_FILE_BYTES = 1 << 20
+#: Of preferences; clients write 90.
 MAX_ELEMENTS = 1000
-"""Of preferences; clients write 90."""
 _PREFERENCE_SWITCHES = {each.name for each in fields(ComputingPreferences) if each.type == "bool"}
 _PREFERENCE_NUMBERS = {each.name for each in fields(ComputingPreferences) if each.type == "float"}
 _ORDER = tuple(each.name for each in fields(ComputingPreferences) if each.type in ("bool", "float"))
@@ -286,13 +286,14 @@ _IGNORED = {
 }
 _SUSPENDED = "suspended_gpu"
 _OF_PROJECT = ("project_max_concurrent", "report_results_immediately", "priority_group", "no_rsc")
+#: Options that ask for what this client does, or leaves, in any case.
 _NEEDLESS = {
     *("client_download_url", "client_new_version_name", "client_version_check_url", "network_test_url"),
     *("dont_contact_ref_site", "no_info_fetch", "no_rdp_check", "os_random_only", "use_all_gpus"),
     *("dont_use_vbox", "dont_use_wsl", "disallowed_wsl", "vbox_window", "no_disk_usage"),
     *("max_stderr_file_size", "max_stdout_file_size", "data_dir"),
 }
-"""Options that ask for what this client does, or leaves, in any case."""
+#: Options of the family without effect here, and what to do instead.
 _NOT_SUPPORTED = {
     "allow_remote_gui_rpc": "start the client with --remote",
     "dont_check_file_sizes": "sizes and hashes are always checked",
@@ -309,10 +310,9 @@ _NOT_SUPPORTED = {
     "use_certs": "",
     "use_certs_only": "",
 }
-"""Options of the family without effect here, and what to do instead."""
 _OFF = ("0", "-1", "default")
+#: Kinds of lines of the event log that can be switched off; there are no others.
 _FLAGS = {"file_xfer", "sched_ops", "task"}
-"""Kinds of lines of the event log that can be switched off; there are no others."""
 
 
 def read_client_config(body: bytes) -> tuple[ClientConfig, tuple[str, ...]]:

@@ -41,11 +41,12 @@ from cobblestone.wire.text.tree import Node, read_tree
 from cobblestone.wire.text.writer import escape, number, numbers, printable, scalar, scalars
 
 END = b"\x03"
+#: Bytes; the family's buffer.
 MAX_REQUEST = 100_000
-"""Bytes; the family's buffer."""
+#: Error number of an answer that is not there yet: ask again in a second.
 IN_PROGRESS = -204
-"""Error number of an answer that is not there yet: ask again in a second."""
 
+#: What a program on the same computer may ask without the password.
 OPEN_OPERATIONS = frozenset(
     (
         "exchange_versions", "get_state", "get_results", "get_simple_gui_info", "get_project_status", "get_cc_status",
@@ -54,7 +55,6 @@ OPEN_OPERATIONS = frozenset(
         "get_screensaver_tasks",
     )
 )  # fmt: skip
-"""What a program on the same computer may ask without the password."""
 
 _OPERATION = re.compile(rb"<boinc_gui_rpc_request>\s*<\s*([A-Za-z_0-9]{1,64})\s*(/?)", re.ASCII)
 _BARE_OPERATION = re.compile(rb"\s*<[^<>]{0,80}>\s*<\s*([^<>\s]{1,64})", re.ASCII)

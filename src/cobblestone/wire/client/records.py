@@ -29,8 +29,8 @@ Flag = Annotated[bool, FlagField(content="")]
 WrittenAmount = Annotated[float, Given(Number())]
 WrittenCount = Annotated[int, Given(Whole())]
 WrittenFlag = Annotated[bool, Given(FlagField(content=""))]
+#: What a client says of itself, and does not read back.
 WrittenText = Annotated[str, Given(Text(optional=True))]
-"""What a client says of itself, and does not read back."""
 
 
 class ClientJobState(IntEnum):

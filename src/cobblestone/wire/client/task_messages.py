@@ -257,8 +257,8 @@ def write_upload_status(status: int) -> str:
     return f"<status>{status}</status>\n"
 
 
+#: Variety of these messages (BOINC's name of the handler).
 CREDIT_VARIETY = "trickle_credit"
-"""Variety of these messages (BOINC's name of the handler)."""
 
 _RUN_TIME = re.compile(r"<runtime>\s*([^<\s]{1,64})\s*</runtime>")
 

@@ -72,8 +72,8 @@ MAX_QUERY = 8192
 MAX_QUERY_FIELDS = 40
 MAX_EMAIL = 254
 MAX_USER_NAME = 254
+#: In one answer, as in the family.
 MAX_TEAMS = 100
-"""In one answer, as in the family."""
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
 _EMAIL = re.compile(r"[^\s@<>\",;:\\]{1,64}@[^\s@<>\"',;:\\.]+(?:\.[^\s@<>\"',;:\\.]+)+")

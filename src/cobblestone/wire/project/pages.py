@@ -38,8 +38,8 @@ from cobblestone.wire.text.writer import escape, html_text, printable, scalar, s
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
 MAX_URL = 255
+#: The client reads the master page in lines of at most so many bytes; a tag on a longer line is not found.
 MAX_LINE = 255
-"""The client reads the master page in lines of at most so many bytes; a tag on a longer line is not found."""
 
 
 def scheduler_link_tags(url: str) -> str:

@@ -54,8 +54,8 @@ _NUMBERS = {
     "ram_max_used_idle_pct": 100.0,
 }
 MAX_CACHED = 4096
+#: Characters and tags that are read: clients write 3 kB with 90 tags, and as much again for each venue.
 MAX_TEXT, MAX_TAGS = 32 * 1024, 2000
-"""Characters and tags that are read: clients write 3 kB with 90 tags, and as much again for each venue."""
 VENUES = ("home", "work", "school")
 
 
@@ -90,8 +90,8 @@ def _read(content: str) -> tuple[GlobalPreferences, tuple[Lenience, ...]]:
 _read_cached = lru_cache(maxsize=1024)(_read)
 
 
+#: Elements of project preferences that exclude a type of GPU.
 GPU_FLAGS = {"no_cuda": "NVIDIA", "no_ati": "ATI", "no_intel_gpu": "intel_gpu", "no_apple_gpu": "apple_gpu"}
-"""Elements of project preferences that exclude a type of GPU."""
 
 MAX_JOBS = 1_000_000
 

@@ -34,8 +34,8 @@ _DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
 _ROOT, _VERSION = "version_scales", "app_version"
 _PUBLISHED, _CLASS = "published_scales", "plan_class_scale"
 
+#: Values of one object by name; texts when they come from XML.
 Fields = Mapping[str, object]
-"""Values of one object by name; texts when they come from XML."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

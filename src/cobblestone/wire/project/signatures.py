@@ -31,8 +31,8 @@ from cryptography.hazmat.primitives.asymmetric.utils import NoDigestInfo
 from cobblestone.domain.errors import ProtocolError
 from cobblestone.wire.project.account import md5_hex
 
+#: The only size that clients can hold.
 KEY_BITS = 1024
-"""The only size that clients can hold."""
 
 _MODULUS = KEY_BITS // 8
 _PRIME = KEY_BITS // 16
@@ -202,8 +202,8 @@ def _begun_macs(secret: bytes) -> tuple[hashlib.blake2b, hashlib.blake2b]:
 
 
 HEADER = "Cobblestone-Signature"
+#: Clocks may differ by so much.
 MAX_AGE_SECONDS = 600.0
-"""Clocks may differ by so much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

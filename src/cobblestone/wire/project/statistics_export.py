@@ -27,6 +27,7 @@ from cobblestone.wire.text.writer import escape, line_text
 
 DECLARATION = '<?xml version="1.0" encoding="utf-8"?>\n'
 
+#: Names of the documents' outermost elements.
 ROOTS: Mapping[ExportedTable, str] = {
     ExportedTable.USER: "users",
     ExportedTable.USER_DELETED: "users_deleted",
@@ -37,7 +38,6 @@ ROOTS: Mapping[ExportedTable, str] = {
     ExportedTable.BADGE_TEAM: "badge_teams",
     ExportedTable.BADGE_HOST: "badge_hosts",
 }
-"""Names of the documents' outermost elements."""
 
 
 def write_head(table: ExportedTable) -> str:

@@ -24,8 +24,8 @@ from cobblestone.wire.project.statistics_export import ROOTS
 from cobblestone.wire.text.reader import unescape_html
 from cobblestone.wire.text.writer import one_line, printable
 
+#: Of one record: descriptions of teams are the longest.
 MAX_RECORD_BYTES = 200_000
-"""Of one record: descriptions of teams are the longest."""
 MAX_TEXT = 255
 LARGEST_CREDIT = 1e30
 LARGEST_ID = 2**53
@@ -325,6 +325,7 @@ def _badge_elements(kind: str) -> tuple[Element, ...]:
     )
 
 
+#: By table.  Times are Unix seconds; what is missing and not needed is 0 or empty; the name of a computer is its processor's.
 ELEMENTS: Mapping[ExportedTable, tuple[Element, ...]] = {
     ExportedTable.USER: (
         *_NUMBERS,
@@ -354,12 +355,11 @@ ELEMENTS: Mapping[ExportedTable, tuple[Element, ...]] = {
     ExportedTable.BADGE_TEAM: _badge_elements("team"),
     ExportedTable.BADGE_HOST: _badge_elements("host"),
 }
-"""By table.  Times are Unix seconds; what is missing and not needed is 0 or empty; the name of a computer is its processor's."""
+#: The tables that statistics over many projects show.
 COLLECTED = tuple(table for table in ELEMENTS if table is not ExportedTable.BADGE_HOST)
-"""The tables that statistics over many projects show."""
 
+#: Values of the columns.
 Row = tuple[Any, ...]
-"""Values of the columns."""
 
 
 def row_maker(table: ExportedTable) -> Callable[[str], Row]:

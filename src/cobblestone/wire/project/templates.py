@@ -105,8 +105,8 @@ _INPUT_REF_FLAGS = ("copy_file", "optional")
 _NUMBERS = ("rsc_fpops_est", "rsc_fpops_bound", "rsc_memory_bound", "rsc_disk_bound", "delay_bound")
 _INTEGERS = tuple(each.name for each in fields(InputTemplate) if each.type == "int | None")
 _AMOUNTS = ("credit", "rsc_bandwidth_bound")
+#: Elements of a workunit that mean something in BOINC and nothing here.
 _NO_EFFECT = ("app_version_num", "keywords")
-"""Elements of a workunit that mean something in BOINC and nothing here."""
 _NO_LONGER_USED = ("report_on_rpc", "generated_locally", "upload_when_present")
 _OUTPUT_FLAGS = ("gzip_when_done", "sticky", "no_delete")
 _OUTPUT_REF_FLAGS = ("copy_file", "optional", "no_validate")

@@ -15,8 +15,8 @@ from cobblestone.domain.values import value
 from cobblestone.wire.text.reader import WHITE_SPACE, FieldReader, Lenience, client_version
 from cobblestone.wire.text.writer import escape, one_line
 
+#: Twice what any client of the family needs.
 MAX_HEADER_BYTES = 16 * 1024
-"""Twice what any client of the family needs."""
 MAX_FILE_BYTES = 2**50
 MAX_MESSAGE = 200
 

@@ -15,23 +15,23 @@ from cobblestone.wire.text.table import Amount, FieldTable, Flag, Number, Text, 
 from cobblestone.wire.text.tree import Node
 from cobblestone.wire.text.writer import scalar
 
+#: No computer has more CPUs or GPUs.
 MAX_COUNT = 100_000
-"""No computer has more CPUs or GPUs."""
 MAX_GPU_TYPES = 16
+#: No time stamp or duration is larger, in seconds; the year 5138.
 MAX_TIME = 1e11
-"""No time stamp or duration is larger, in seconds; the year 5138."""
 MAX_ID = 2**62
+#: Floating-point operations of one job: 1e18 a second for many years.
 MAX_OPERATIONS = 1e30
-"""Floating-point operations of one job: 1e18 a second for many years."""
 MEGABYTE = 1024.0 * 1024.0
 
+#: -1 is the family's "unknown".
 Fraction = Annotated[float, Number(-1.0, 1.0)]
-"""-1 is the family's "unknown"."""
 Time = Annotated[float, Number(high=MAX_TIME)]
 Line = Annotated[str, Text(255)]
 OptionalLine = Annotated[str, Text(255, optional=True)]
+#: BOINC's client starts with -1 and keeps it when the system does not tell.
 UnknownAsZero = Annotated[float, Number(-1.0, least=0.0)]
-"""BOINC's client starts with -1 and keeps it when the system does not tell."""
 
 
 @value(kw_only=True)
@@ -98,6 +98,7 @@ class HostInfo:
     docker_type: Annotated[int, Whole(high=MAX_COUNT, optional=True)] = 0  #: 1 Docker, 2 Podman
 
 
+#: Elements about the computer that every client sends; whether another one is absent says something.
 ALWAYS_SENT = frozenset(
     {
         *("on_frac", "connected_frac", "active_frac", "gpu_active_frac", "bwup", "bwdown", "timezone"),
@@ -106,7 +107,6 @@ ALWAYS_SENT = frozenset(
         *("d_boinc_used_total", "d_boinc_used_project"),
     }
 )
-"""Elements about the computer that every client sends; whether another one is absent says something."""
 
 
 @value(kw_only=True)
@@ -177,6 +177,7 @@ def read_coprocs(host: Node, notes: list[Lenience]) -> tuple[CoprocRequest, ...]
     return tuple(coproc for coproc in read if coproc.type and coproc.count)[:MAX_GPU_TYPES]
 
 
+#: Element names and the type that each stands for; the last one names its type itself.
 COPROC_TYPES = {
     "coproc_cuda": "NVIDIA",
     "coproc_ati": "ATI",
@@ -184,7 +185,6 @@ COPROC_TYPES = {
     "coproc_apple_gpu": "apple_gpu",
     "coproc": "",
 }
-"""Element names and the type that each stands for; the last one names its type itself."""
 _ELEMENTS = {kind: element for element, kind in COPROC_TYPES.items()}
 
 

@@ -72,14 +72,14 @@ from cobblestone.wire.text.writer import (
     verbatim_text,
 )
 
+#: The client's buffer for a message has 1024 bytes, the end mark included.
 MAX_MESSAGE_BYTES = 1000
-"""The client's buffer for a message has 1024 bytes, the end mark included."""
 MAX_JOBS = 10_000
+#: A server may put the client off for so long at most, in seconds: the family's own bound for its back-offs is a day.
 MAX_DELAY = 28 * 86400.0
-"""A server may put the client off for so long at most, in seconds: the family's own bound for its back-offs is a day."""
 HUGE_DELAY = 1e11
+#: A client reads so much of a file for an answer at most, in bytes.
 MAX_RANGE = 1 << 20
-"""A client reads so much of a file for an answer at most, in bytes."""
 _NONCE = re.compile(r"(?:[0-9a-f]{2}){1,32}")
 _VERBATIM = ("message", "project_preferences", "global_preferences", "text", "opaque", "client_opaque")
 _IN = "    "
@@ -226,8 +226,8 @@ class SchedulerReply:
 
 USER = FieldTable(UserBlock)
 HOST = FieldTable(HostBlock)
+#: Elements of every reply; without a team there are none about one.
 _ABOUT_PEOPLE = (USER.elements | HOST.elements) - {"teamid", "team_name"}
-"""Elements of every reply; without a team there are none about one."""
 GUI_URL = FieldTable(GuiUrl)
 _FEED = FieldTable(RssFeed)
 _REPLY = FieldTable(SchedulerReply, {"people": "message_ack", "work": "message_ack"})

@@ -40,10 +40,10 @@ from cobblestone.wire.text.table import (
 )
 from cobblestone.wire.text.writer import printable, scalar, whole
 
+#: Hex digits of an answer to a question about a file.
 MAX_ANSWER = 64
-"""Hex digits of an answer to a question about a file."""
+#: Stands for an absent or unreadable exit status within this module; no program ends with it.
 NO_EXIT_STATUS = 2**31 - 1
-"""Stands for an absent or unreadable exit status within this module; no program ends with it."""
 _IN = "    "
 GivenName = Annotated[str, Given(Text(MAX_NAME))]
 Peak = Annotated[float, Number(digits=0, optional=True)]

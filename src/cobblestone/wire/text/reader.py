@@ -58,23 +58,23 @@ class Lenience:
 
 
 MAX_REQUEST_BYTES = 8 * 1024 * 1024
+#: Bound of what the general XML parser reads (free texts apart): its tree takes some 100 bytes an element.
 MAX_UNUSUAL_CHARS = 512 * 1024
-"""Bound of what the general XML parser reads (free texts apart): its tree takes some 100 bytes an element."""
 MAX_BLOCK_CHARS = 256 * 1024
 MAX_PIECES = 20_000
 MAX_TEXT = 1024
 MAX_NAME = 255
 MAX_LENIENCES = 100
+#: No quantity of the protocol (bytes, seconds, operations per second) is larger.
 HUGE = 1e18
-"""No quantity of the protocol (bytes, seconds, operations per second) is larger."""
 
+#: Scalars of one block by element name: bytes in a str, entities not yet resolved.
 Fields = dict[str, str]
-"""Scalars of one block by element name: bytes in a str, entities not yet resolved."""
 
 Element = etree._Element  # pyright: ignore[reportPrivateUsage]  # lxml has no public name for this type
 
+#: What may be stripped from bytes in a str: `str.strip` alone would also take the last bytes of some UTF-8 letters.
 WHITE_SPACE = " \t\r\n"
-"""What may be stripped from bytes in a str: `str.strip` alone would also take the last bytes of some UTF-8 letters."""
 
 _SCALAR = re.compile(r"<(\w+)>([^<]*)</\1>", re.ASCII)
 _REFERENCE = re.compile(r"&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|(lt|gt|amp|quot|apos));")

@@ -22,8 +22,8 @@ from cobblestone.wire.text.reader import HUGE, MAX_NAME, MAX_TEXT
 from cobblestone.wire.text.writer import check_finite, line_text
 
 T = TypeVar("T")
+#: Names that the compiled functions know.
 Scope = dict[str, Any]
-"""Names that the compiled functions know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +172,8 @@ Amount = Annotated[float, Number()]
 Count = Annotated[int, Whole()]
 Flag = Annotated[bool, FlagField()]
 Marked = Annotated[bool, Mark()]
+#: Of blocks within the block.
 Contents = Annotated[tuple[T, ...], Inside()]
-"""Of blocks within the block."""
 
 
 def usable_name(text: str) -> str:

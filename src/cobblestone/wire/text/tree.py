@@ -17,10 +17,10 @@ from cobblestone.wire.text.reader import MAX_TEXT, WHITE_SPACE, FieldReader, Fie
 MAX_BYTES = 64 * 1024 * 1024
 MAX_TAGS = 2_000_000
 MAX_DEPTH = 40
+#: Of a message a tag has at least so many on average: a tree of millions of elements would keep the garbage collector busy.
 LEAST_BYTES = 12
-"""Of a message a tag has at least so many on average: a tree of millions of elements would keep the garbage collector busy."""
+#: A ``<`` that begins no element counts as so many tags.
 STRAY = 20
-"""A ``<`` that begins no element counts as so many tags."""
 
 _TAG = (
     # Most elements hold no other ones: each is one match.

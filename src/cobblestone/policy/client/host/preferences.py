@@ -53,12 +53,12 @@ def clock_time(hour: float) -> str:
     return f"{minutes // 60:02d}:{minutes % 60:02d}"
 
 
+#: Computing stays off for at least so long after other programs were busy.
 LOAD_HOLD_SECONDS = 20.0
-"""Computing stays off for at least so long after other programs were busy."""
+#: It goes on when their load is below this part of the limit, so that it does not flicker around it.
 LOAD_RELEASE = 0.8
-"""It goes on when their load is below this part of the limit, so that it does not flicker around it."""
+#: It goes on when the computer is so many degrees cooler than the limit.
 TEMPERATURE_RELEASE = 5.0
-"""It goes on when the computer is so many degrees cooler than the limit."""
 MIN_THROTTLE = 10.0
 GIGABYTE = 2.0**30  #: as the family counts
 
@@ -229,6 +229,7 @@ def _use(in_use: bool) -> str:
     return "in use" if in_use else "not in use"
 
 
+#: Why an activity pauses: the family's number and the sentence, by the code of the reason.
 _WHY = {
     "start_delay": (SuspendReason.INITIAL_DELAY, "Computing begins {seconds} s after the client's start."),
     "run_mode_never": (SuspendReason.USER_REQUEST, "Computing is switched off by you."),
@@ -274,7 +275,6 @@ _WHY = {
     "mobile": (SuspendReason.WIFI, "The connection is mobile; transfers wait for another."),
     "metered": (SuspendReason.WIFI, "The connection is metered; transfers wait for another."),
 }
-"""Why an activity pauses: the family's number and the sentence, by the code of the reason."""
 
 
 def _suspended(code: str, until: float | None = None, **values: Value) -> RunPermission:

@@ -27,8 +27,8 @@ from cobblestone.domain.computing import AppConfig, AppLimits, VersionUsage
 from cobblestone.domain.reasons import meaning_of
 from cobblestone.domain.values import changed, value
 
+#: Ends without a finish file and without a checkpoint in between; one more is an error.
 MAX_PREMATURE_ENDS = 100
-"""Ends without a finish file and without a checkpoint in between; one more is an error."""
 MAX_DEFERRAL = 86_400.0
 DEFAULT_DEFERRAL = 300.0
 

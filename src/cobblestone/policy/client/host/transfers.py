@@ -31,8 +31,8 @@ from cobblestone.policy.credit.rac import update_average
 
 BACKOFF_MIN = 60.0
 BACKOFF_MAX = 6 * 3600.0
+#: Failures in a row after which a project's other transfers wait, too.
 PROJECT_FAILURES = 3
-"""Failures in a row after which a project's other transfers wait, too."""
 SERVER_FAILURES = 2
 GIVE_UP_AFTER = 90 * 86400.0
 

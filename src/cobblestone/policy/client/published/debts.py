@@ -105,8 +105,8 @@ def update_cpu_efficiency(efficiency: float, wall: float, cpu: float) -> float:
     return weight * efficiency + (1.0 - weight) * (cpu / wall)
 
 
+#: Which projects have runnable jobs, and which can be asked for work.
 Standing = tuple[list[bool], list[bool]]
-"""Which projects have runnable jobs, and which can be asked for work."""
 
 
 @dataclass(slots=True)

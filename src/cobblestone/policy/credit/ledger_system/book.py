@@ -10,8 +10,8 @@ from cobblestone.domain.reasons import Reason
 from cobblestone.domain.values import value
 from cobblestone.policy.credit.ledger_system import engine, records
 
+#: Credits that are a rounding.
 NOTHING = 1e-9
-"""Credits that are a rounding."""
 
 
 @value(kw_only=True)

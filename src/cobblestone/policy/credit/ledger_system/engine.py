@@ -46,8 +46,8 @@ from cobblestone.policy.credit.ledger_system.records import (
     VersionMet,
 )
 
+#: Results in escrow that are run again after a failed check.
 AUDITED = 5
-"""Results in escrow that are run again after a failed check."""
 
 
 def step(state: LedgerState, event: Event, rules: LedgerRules) -> Outcome:

@@ -20,11 +20,11 @@ from cobblestone.policy.credit.ledger_system.readings import (
 )
 from cobblestone.policy.credit.ledger_system.records import Cell, CellKey, Job, StepDetector
 
+#: Residuals that measure a step at first after its alarm.
 FIRST_LOOK = 200
-"""Residuals that measure a step at first after its alarm."""
 
+#: Residuals that measure what is left of it, per variance of a residual; again until it is small.
 CLOSER_LOOK = 2000.0
-"""Residuals that measure what is left of it, per variance of a residual; again until it is small."""
 
 
 def learn(

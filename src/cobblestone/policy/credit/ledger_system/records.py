@@ -17,14 +17,14 @@ from typing import TypeAlias
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.values import value
 
+#: Host, app version, and resource usage (processors and GPUs, in a form of the caller's).
 HostKey: TypeAlias = tuple[int, int, str]
-"""Host, app version, and resource usage (processors and GPUs, in a form of the caller's)."""
 
+#: App version and resource usage.
 VersionKey: TypeAlias = tuple[int, str]
-"""App version and resource usage."""
 
+#: Stratum, app version, and resource usage.
 CellKey: TypeAlias = tuple[str, int, str]
-"""Stratum, app version, and resource usage."""
 
 
 @value(kw_only=True)

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import math
 
+#: A report says at most that a job was 1000 times as long, or as short, as expected.
 LARGEST = math.log(1000.0)
-"""A report says at most that a job was 1000 times as long, or as short, as expected."""
 
+#: A computer deep in debt still gets so much of what a job seems to be worth, and no more than of its estimate.
 LEAST_PAID = 0.1
-"""A computer deep in debt still gets so much of what a job seems to be worth, and no more than of its estimate."""
 
+#: Standard deviation of a normal distribution / median of its absolute values.
 NORMAL_MEDIAN = 1.4826
-"""Standard deviation of a normal distribution / median of its absolute values."""
 
+#: Reports after which a host is known: pairs of known hosts measure the variances.
 KNOWN = 8
-"""Reports after which a host is known: pairs of known hosts measure the variances."""
 
+#: Variance of the effect of a host without reports, in variances of known effects: its word counts for little.
 FIRST_VARIANCE = 10.0
-"""Variance of the effect of a host without reports, in variances of known effects: its word counts for little."""
 
 
 def usable(figure: float) -> bool:

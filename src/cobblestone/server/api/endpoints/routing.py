@@ -46,12 +46,12 @@ def unauthorised(message: str, *, code: str = "unauthorised") -> http.ApiProblem
 
 LARGE_BODY = 16_000_000
 MAX_KEY_LENGTH = 200
+#: Says who sits at the command line: several people may use the token of the project's folder.
 PERSON_HEADER = "x-cobblestone-person"
-"""Says who sits at the command line: several people may use the token of the project's folder."""
 _PERSON = re.compile(r"[A-Za-z0-9_.@\-]{1,80}")
 
+#: What an account that may submit reaches in the API, by tag; of batches only its own.
 _OF_SUBMITTERS = ("apps", "batches", "files", "project")
-"""What an account that may submit reaches in the API, by tag; of batches only its own."""
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Reply)

@@ -36,8 +36,8 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import hosts
 from cobblestone.store.work.job_results import turnarounds
 
+#: Files by physical name, and what `platforms_of_program` says of each.
 Programs = Mapping[str, tuple[str, ...] | None]
-"""Files by physical name, and what `platforms_of_program` says of each."""
 
 
 async def read_programs(ctx: ServerContext, body: NewVersion) -> Programs:

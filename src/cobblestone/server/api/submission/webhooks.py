@@ -39,8 +39,8 @@ TIMEOUT_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 6 * 3600.0
 MAX_ATTEMPTS = 17
+#: By this status the receiver asks for no more messages.
 GONE = 410
-"""By this status the receiver asks for no more messages."""
 
 
 @answers(endpoints.PUT_WEBHOOK)

@@ -22,8 +22,8 @@ from cobblestone.store.people import teams, users
 from cobblestone.store.people.teams import TeamMessage
 from cobblestone.wire.project.pages import RssItem
 
+#: Older notices are not in the feed: clients do not show them.
 NOTICE_SECONDS = 30 * 86400.0
-"""Older notices are not in the feed: clients do not show them."""
 MAX_NOTICES = 20
 
 

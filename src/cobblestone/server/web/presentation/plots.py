@@ -16,14 +16,14 @@ from cobblestone.store.operation.figures import FigureSample
 from cobblestone.store.work.job_results import AppDay
 
 DAYS_SHOWN = 30
+#: The line begins at the end of the day before the first bar.
 DAYS_NEEDED = DAYS_SHOWN + 1
-"""The line begins at the end of the day before the first bar."""
 
+#: Days for which there is room at least: a bar of the first day alone has no height to be compared with.
 FEWEST_DRAWN = 7
-"""Days for which there is room at least: a bar of the first day alone has no height to be compared with."""
 
+#: Less than this in all days is nothing to be drawn: averages never end.
 SMALLEST_SHOWN = 0.005
-"""Less than this in all days is nothing to be drawn: averages never end."""
 
 WIDTH, HEIGHT = 420, 190
 LEFT, RIGHT, TOP, BOTTOM = 44, 6, 10, 22

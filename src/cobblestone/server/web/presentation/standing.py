@@ -26,8 +26,8 @@ from cobblestone.store.engine.database import Database
 from cobblestone.store.operation.ranking import Order, OwnBadge, RankPlace, badges_of, place
 
 MAX_DAYS = 366
+#: Reading one owner's history again and again takes at most this share of the time, however long its ledger is.
 MAX_SHARE = 0.01
-"""Reading one owner's history again and again takes at most this share of the time, however long its ledger is."""
 MAX_REMEMBERED = 200
 
 

@@ -12,8 +12,8 @@ from cobblestone.service.supervision import daemon_notes, daemons_of_all
 from cobblestone.store.operation.page_queries import ProjectStateCounts, project_counts
 from cobblestone.wire.project import pages as wire
 
+#: What `DaemonState` holds, for translators.
 DAEMON_STATES = (N_("running"), N_("not running"), N_("disabled"))
-"""What `DaemonState` holds, for translators."""
 
 DAEMONS = {
     "transitioner": N_("Creates tasks and handles missed deadlines"),

@@ -36,8 +36,8 @@ PAGE, JOBS_PAGE = 20, 100
 GROUPS_SHOWN = 20
 STDERR_TAIL = 4000
 DAY = 86400.0
+#: What the API refuses with an explanation.
 REFUSALS = (NotFound, Conflict, NotAllowed, JobError, ApiProblem)
-"""What the API refuses with an explanation."""
 _ACTIONS = {"cancel": api.cancel_batch, "retry": api.retry_batch, "retire": api.retire_batch}
 
 

@@ -19,8 +19,8 @@ from cobblestone.service.languages import gettext as _
 from cobblestone.service.languages import translate_reason
 from cobblestone.store.catalog.files import input_name
 
+#: Jobs of a batch from the browser: they are stored in one transaction.
 MAX_JOBS = 10_000
-"""Jobs of a batch from the browser: they are stored in one transaction."""
 MAX_TABLE_BYTES = 8_000_000
 MAX_FAULTS = 20
 _MAX_NAME = 200

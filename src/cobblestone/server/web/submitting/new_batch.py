@@ -47,8 +47,8 @@ from cobblestone.store.engine.database import Database
 from cobblestone.store.people.credentials import ApiToken
 from cobblestone.store.work import submitters
 
+#: What a form without the script may carry; it lies in the system's temporary folder meanwhile.
 MAX_PLAIN_BYTES = 200_000_000
-"""What a form without the script may carry; it lies in the system's temporary folder meanwhile."""
 MAX_PLAIN_FILES = 1000
 FORM_HEADER = "x-form-token"
 
