@@ -7,6 +7,7 @@ integration tests on PostgreSQL too, ``--kills=100`` kills clients and servers t
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import ipaddress
 import os
 import random
@@ -15,7 +16,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import argon2
@@ -29,6 +30,9 @@ from tests.helpers.postgres_server import PostgresServer
 from cobblestone.service import passwords
 
 TESTS = Path(__file__).parent
+
+#: Where a process that hangs says so, while pytest captures what is written.
+STDERR = pytest.StashKey[int]()
 
 #: A test that runs longer hangs; by folder, in seconds.
 TIMEOUTS = {"unit": 120, "properties": 300, "simulations": 300, "e2e": 900, "browser": 300, "bench": 1800}
@@ -146,6 +150,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before hypothesis reads the option; workers of xdist get it from here
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[STDERR] = os.dup(2)
     if config.option.hypothesis_seed is None:
         same = ON_A_BUILD_SERVICE and not is_nightly(config)
         seed = 20070326 if same else random.SystemRandom().randrange(10**9)
@@ -165,6 +170,22 @@ def repetition(config: pytest.Config) -> str:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if terminalreporter.stats.get("failed"):
         terminalreporter.write_line(f"repeat with {repetition(config)}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """End a process whose test goes on after its time limit, and print where each thread is.
+
+    The limit raises an exception, once.  A test that swallows it, such as by trying again, or whose loop waits for a thread
+    at its end, would hang the run; so the worker dies instead, which fails this one test.
+    """
+    limit = item.get_closest_marker("timeout")
+    seconds = limit.args[0] if limit else float(str(item.config.getini("timeout")))
+    faulthandler.dump_traceback_later(2 * seconds, exit=True, file=item.config.stash[STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture

@@ -227,6 +227,14 @@ def test_closing_ends_what_runs_without_blaming_it(workers: Workers):
     asyncio.run(play())
 
 
+def test_closing_between_the_start_of_a_process_and_its_call_blames_nobody(workers: Workers):
+    async def play() -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await workers.call(sleep, 60, before=workers.close)
+
+    asyncio.run(play())
+
+
 def test_a_function_that_copies_its_process_answers_no_other_call(workers: Workers):
     async def play() -> None:
         for number in range(3):

@@ -127,17 +127,17 @@ class Workers:
     ) -> tuple[R] | None:
         """Run a call once; return None if it was stopped: it is slow, others wait, and all places for slow calls are taken."""
         process = self._take_process()
-        if self._closed:  # while this one waited
-            process.stop()
-            raise asyncio.CancelledError
         loop = asyncio.get_running_loop()
-        running: asyncio.Future[Any] = loop.run_in_executor(self._threads, process.start)
+        running: asyncio.Future[Any] = loop.create_future()
         try:
+            if self._closed:  # while this one waited
+                raise asyncio.CancelledError
+            running = loop.run_in_executor(self._threads, process.start)
             await asyncio.shield(running)  # importing is no part of the call's time
             before()
             running = loop.run_in_executor(self._threads, process.call, function, argument)
             return await self._wait(running, place)
-        except WorkerFailedError:
+        except (WorkerFailedError, RuntimeError):  # the threads of closed workers take nothing more
             if self._closed:
                 raise asyncio.CancelledError from None
             raise
