@@ -6,6 +6,7 @@ import concurrent.futures
 import csv
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -315,6 +316,55 @@ def test_one_wrong_job_does_not_harm_the_others_of_an_executor(project: Project,
             missing.result(60)
         with pytest.raises(JobFailed):
             bad.result(60)
+
+
+def test_leaving_an_executor_by_an_exception_waits_for_no_job(
+    project: Project, world: World, caplog: pytest.LogCaptureFixture
+):
+    pool = project.executor("period")
+    future = pool.submit(1)
+    with pytest.raises(ZeroDivisionError), pool:
+        raise ZeroDivisionError
+    assert not future.done()
+    assert "1 of 1 jobs of batch 1 are open" in caplog.text
+    volunteers = Volunteers(world)
+    while not future.done():
+        volunteers.work()
+    assert pool.batch.status().state == "complete"
+
+
+@pytest.mark.parametrize("broken", ["_settle", "_collect"])
+def test_a_mistake_in_a_thread_of_an_executor_ends_all_its_futures(
+    project: Project, busy_volunteers: Volunteers, monkeypatch: pytest.MonkeyPatch, broken: str
+):
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    pool = project.executor("period")
+    monkeypatch.setattr(pool, broken, fail)
+    with suppress(ZeroDivisionError):
+        pool.submit(1).result(60)
+    with pytest.raises(ZeroDivisionError):
+        pool.submit(2).result(60)
+    pool.shutdown(wait=False)
+
+
+def test_an_executor_that_fails_while_it_is_closed_ends(project: Project, monkeypatch: pytest.MonkeyPatch):
+    go_on, collect = threading.Event(), executor.JobExecutor._collect
+
+    def late(pool: executor.JobExecutor) -> tuple[list[executor.JobFuture], bool]:
+        go_on.wait(20)
+        return collect(pool)
+
+    monkeypatch.setattr(executor.JobExecutor, "_collect", late)
+    pool = project.executor("period")
+    closer = threading.Thread(target=pool.shutdown, daemon=True)
+    closer.start()
+    eventually(lambda: not pool._queue.empty())
+    pool._fail(JobError("gone"))
+    go_on.set()
+    closer.join(20)
+    assert not closer.is_alive()
 
 
 def test_an_executor_can_be_left_at_once(project: Project, world: World):

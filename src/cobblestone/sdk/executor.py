@@ -62,7 +62,8 @@ class JobFuture(Future[JobResult]):
 class JobExecutor(Executor):
     """Each ``submit`` is one job of an open batch; its future gives a :class:`JobResult`.
 
-    Use as a context manager: leaving it waits for all jobs, and says what is open when that takes long.
+    Use as a context manager: leaving it waits for all jobs, and says what is open when that takes long.  Leaving it by an
+    exception does not wait: the jobs go on, and how to end them is said.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class JobExecutor(Executor):
         self._futures: dict[str, JobFuture] = {}  # by workunit name
         self._closed = False
         self._sent = 0
-        self._failure: CobblestoneError | None = None
+        self._failure: Exception | None = None
         for job in earlier:
             self._sent += 1
             if job.status not in ("failed", "cancelled"):
@@ -144,6 +145,11 @@ class JobExecutor(Executor):
             self._cancel_all()
         if wait:
             self._wait()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.shutdown(wait=kind is None)
+        if kind is not None:
+            self._tell_open()
 
     def forget(self, future: JobFuture) -> None:
         """Cancel the job of a future that is no longer waited for, if it was sent."""
@@ -210,7 +216,7 @@ class JobExecutor(Executor):
                 if ready:
                     self._send(ready)
             self._connection.call(endpoints.CLOSE_BATCH, self.batch.id)
-        except CobblestoneError as error:
+        except Exception as error:  # noqa: BLE001  # after any mistake, nobody shall wait for ever
             self._fail(error)
 
     def _collect(self) -> tuple[list[JobFuture], bool]:
@@ -274,7 +280,7 @@ class JobExecutor(Executor):
                 if time.monotonic() - looked >= STUCK_SECONDS:
                     self._end_stuck()
                     looked = time.monotonic()
-        except CobblestoneError as error:
+        except Exception as error:  # noqa: BLE001  # after any mistake, nobody shall wait for ever
             self._fail(error)
 
     def _end_stuck(self) -> None:
@@ -295,19 +301,19 @@ class JobExecutor(Executor):
         else:
             future.set_result(result)
 
-    def _fail(self, error: CobblestoneError) -> None:
+    def _fail(self, error: Exception) -> None:
         """Fail all futures because nothing more can be sent or received."""
         with self._lock:
             self._failure = error
             waiting = list(self._futures.values())
             self._futures.clear()
-        while True:
-            try:
-                item = self._queue.get_nowait()
-            except queue.Empty:
-                break
-            if item is not None:
-                waiting.append(item)
+            with suppress(queue.Empty):
+                while True:
+                    item = self._queue.get_nowait()
+                    if item is not None:
+                        waiting.append(item)
+            if self._closed:
+                self._queue.put(None)  # the sender waits for it
         for future in waiting:
             if future.settle():
                 future.set_exception(error)
