@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,11 +31,13 @@ class ApiClient:
         )
         self.headers = {"Authorization": f"Bearer {secret}"}
 
-    def call(self, method: str, path: str, json: Any = None, **options: Any) -> httpx.Response:
+    def call(
+        self, method: str, path: str, json: Any = None, *, within: float | None = None, **options: Any
+    ) -> httpx.Response:
+        """Send a request.  Raises TimeoutError: its answer has no end ``within`` so many seconds."""
         headers = {**self.headers, **options.pop("headers", {})}
-        return self.world.run(
-            self.world.http.request(method, API + path, json=json, headers=headers, **options)
-        )
+        request = self.world.http.request(method, API + path, json=json, headers=headers, **options)
+        return self.world.run(asyncio.wait_for(request, within))
 
     def get(self, path: str, **query: Any) -> Any:
         return self._good(self.call("GET", path, params=query))
