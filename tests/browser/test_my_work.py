@@ -6,25 +6,19 @@ Set the environment variable ``SCREENSHOTS`` to a folder to look at the pages.
 from __future__ import annotations
 
 import os
-import socket
-import threading
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import uvicorn
 from playwright.sync_api import Browser, BrowserContext, FilePayload, Page, Route, expect
 from tests.browser.test_accessibility import findings
-from tests.browser.windows import LOOKS
+from tests.browser.windows import LOOKS, on_loopback
 from tests.helpers.effort import times
 from tests.helpers.project_world import World
-from tests.helpers.served_world import LoopThread
 from tests.helpers.volunteers import PASSWORD, email
 from tests.integration.test_my_work import Lab
-
-from cobblestone.server.app import create_app
 
 NAMES = ("low", "middle", "high")
 TABLE = b"input,band,name\nlow.dat,1 to 2,first\nhigh.dat,2 to 3,second\nhigh.dat,,third\n"
@@ -61,23 +55,11 @@ class Served:
 
 @pytest.fixture
 def served(tmp_path: Path, browser: Browser) -> Iterator[Served]:
-    world = World(tmp_path / "project")
-    listener = socket.create_server(("127.0.0.1", 0))
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-    server = uvicorn.Server(uvicorn.Config(create_app(world.ctx), log_level="warning", lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="my work")
-    with LoopThread(world):
-        thread.start()
+    with on_loopback(lambda _: World(tmp_path / "project")) as (world, url):
         served = Served(Lab(world), browser, url, [])
         yield served
         for context in served.opened:
             context.close()
-        server.should_exit = True
-        thread.join()
-    listener.close()
-    closing = threading.Thread(target=world.close)  # in this thread the browser's event loop runs
-    closing.start()
-    closing.join()
 
 
 def data(names: Sequence[str] = NAMES) -> list[FilePayload]:

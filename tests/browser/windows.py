@@ -6,14 +6,22 @@ Set the environment variable ``SCREENSHOTS`` to a folder to look at them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import uvicorn
 from playwright.sync_api import Page
+from tests.helpers.project_world import World
+from tests.helpers.served_world import LoopThread
 from tests.helpers.volunteers import Volunteers
+
+from cobblestone.server.app import create_app
 
 #: By day the first three are tried, which differ in width.
 LOOKS: dict[str, dict[str, Any]] = {
@@ -38,6 +46,25 @@ class RunningSite:
     def address(self, template: str) -> str:
         """An address; ``{kind}`` is the id of a result of that kind, of a user, or of a thing of the operator's."""
         return template.format(**self.people.results, **self.people.user_ids, **self.ids)
+
+
+@contextmanager
+def on_loopback(make: Callable[[str], World]) -> Iterator[tuple[World, str]]:
+    """Serve a project, which is made for its address; the thread of the test has the browser's event loop and needs no other."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    world = make(url)
+    server = uvicorn.Server(uvicorn.Config(create_app(world.ctx), log_level="warning", lifespan="off"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="pages")
+    with LoopThread(world):
+        thread.start()
+        yield world, url
+        server.should_exit = True
+        thread.join()
+    listener.close()
+    closing = threading.Thread(target=world.close)
+    closing.start()
+    closing.join()
 
 
 class Watched:
