@@ -129,7 +129,7 @@ class Slot:
         self.start(program, options, **more)  # type: ignore[arg-type]  # keys of the description
         return self.wait()
 
-    def wait(self, seconds: float = 30.0) -> int:
+    def wait(self, seconds: float = 120.0) -> int:
         assert self.process is not None
         return self.process.wait(timeout=seconds)
 

@@ -161,8 +161,8 @@ def test_such_a_pattern_is_found_however_it_is_written(source: str, found: bool)
 ORDERS = ("a1 _.-\n<", "1a .-_\n<", " \na1.-", "\n a1", ".a1", "-a1", "<a1", "_a1")
 """Characters for sets and dots: the first one that fits is taken."""
 OTHERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789\"'!#$%&()*+,/:;<=>?@[]^`{|}~\\\x01\x80\xe9\u2028"
-SIZES = (12, 16, 20, 24, 64, 512, 4096)
-"""Characters of a text.  What is linear reads the longest in less than a millisecond; what is not takes ten times the limit
+SIZES = (12, 16, 20, 24, 64, 512, 12_000)
+"""Characters of a text.  What is linear reads the longest in less than a millisecond; what is not takes several times the limit
 then, or, where each character doubles the time, soon."""
 LIMIT_SECONDS = 0.005
 FEW = 30

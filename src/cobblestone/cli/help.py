@@ -10,7 +10,7 @@ from typing import Any
 #: Commands, or options with their values, and what each does.
 Rows = list[tuple[str, str]]
 ARGUMENTS, COMMANDS, OPTIONS = "Arguments", "Commands", "Options"
-_KINDS = re.compile(r"<(?:list\[)?(str|int|float)[^>]*>")
+_KINDS = re.compile(r"<(?:list\[)?(str|int|float)[^<>]*>")
 _NAMES_WIDTH = 27
 _WIDEST = 110
 
