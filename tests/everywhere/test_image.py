@@ -1,8 +1,11 @@
 """The image of the project's server, built and run with Debian's Podman: first start, computing, backup, upgrade, PostgreSQL.
 
-It needs podman and runc, and the image debian:13-slim; where no registry is within reach, this makes nearly the same:
-``mmdebstrap --variant=minbase trixie - | podman import - docker.io/library/debian:13-slim``.  What pip needs to know on this
-machine comes from ``IMAGE_BUILD_OPTIONS``, such as ``-v /etc/pip.conf:/etc/pip.conf:ro``.
+It needs podman and runc, and the image debian:13-slim; where no registry is within reach, this makes nearly the same::
+
+    excluded=$(printf -- '--dpkgopt=path-exclude=/usr/share/%s/* ' doc man info locale lintian)
+    set -f; mmdebstrap --variant=minbase $excluded trixie - | podman import - docker.io/library/debian:13-slim
+
+What pip needs to know on this machine comes from ``IMAGE_BUILD_OPTIONS``, such as ``-v /etc/pip.conf:/etc/pip.conf:ro``.
 """
 
 from __future__ import annotations
