@@ -29,7 +29,7 @@ from cobblestone.policy.credit.ledger_system.records import HostRecord
 from cobblestone.server.daemons.validator import BATCH
 from cobblestone.service.serving import tune_gc
 from cobblestone.store.credit.ledger import IS_GRANT
-from cobblestone.store.credit.ledger_state import text_of
+from cobblestone.store.engine.mapping import to_json
 
 N_USERS = 50
 HOSTS_PER_USER = 20
@@ -85,7 +85,7 @@ def fill(world: World, *, n: int, system: str) -> None:
         known = HostRecord(scale=3e9, samples=30, variance=0.01, trusted=30.0, jobs=30)
         tx.execute_many(
             "INSERT INTO ledger_record (app_id, host_id, app_version_id, usage, state) VALUES (?, ?, ?, '', ?)",
-            [(app.id, i + 1, version, text_of(known)) for i in range(hosts)],
+            [(app.id, i + 1, version, to_json(known)) for i in range(hosts)],
         )
         tx.execute_many(
             "INSERT INTO workunit (name, app_id, output_specs, rsc_fpops_est, rsc_fpops_bound, min_quorum, target_nresults,"

@@ -21,8 +21,7 @@ from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.mail import AccountMails
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.people import credentials, mails
-from cobblestone.store.people.users import forget_ended_sessions
+from cobblestone.store.people import credentials
 from cobblestone.wire.project.account import ERROR_MESSAGES, WebRpcError
 from cobblestone.wire.project.pages import ProjectConfig, WebRpcRefused
 
@@ -211,9 +210,7 @@ async def add_up_days(ctx: ManagerContext) -> int:
 
     def add_up(tx: Transaction) -> None:
         ledger.fold(tx, since_day=today - 1, until_day=today)
-        forget_ended_sessions(tx, now=now)
-        mails.forget_old(tx, now=now)
-        credentials.drop_expired_codes(tx, now=now)
+        credentials.forget_expired(tx, now=now)
 
     await ctx.store.awrite(add_up)
     return 0

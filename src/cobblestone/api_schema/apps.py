@@ -8,6 +8,7 @@ import msgspec
 
 from cobblestone.api_schema.values import Body, FileName, Line, Part, Query, Reply
 from cobblestone.domain.job_form import MAX_WORDS
+from cobblestone.domain.work import JobLimits, ReplicationRules
 
 
 class StoredFile(Reply, frozen=True):
@@ -231,27 +232,6 @@ class NewApp(Body, frozen=True, kw_only=True):
     version: NewVersion | None = None
 
 
-class Limits(Reply, frozen=True):
-    """Estimates and hard limits: FLOPs, bytes, seconds."""
-
-    rsc_fpops_est: float
-    rsc_fpops_bound: float
-    rsc_memory_bound: float
-    rsc_disk_bound: float
-    delay_bound: float
-    rsc_bandwidth_bound: float
-
-
-class Rules(Reply, frozen=True):
-    """How many results of a job are created, needed and allowed."""
-
-    min_quorum: int
-    target_nresults: int
-    max_error_results: int
-    max_total_results: int
-    max_success_results: int
-
-
 class Slot(Reply, frozen=True):
     """An input of every job."""
 
@@ -275,17 +255,22 @@ class Comparison(Reply, frozen=True):
     options: dict[str, float | str]
 
 
-class VersionFile(Reply, frozen=True):
-    """A file of an app version."""
+class SignedFile(Reply, frozen=True):
+    """A file, which is sent only with a signature."""
 
     file: str
     open_name: str
     nbytes: int
     md5: str
+    signed: bool
+
+
+class VersionFile(SignedFile, frozen=True):
+    """A file of an app version."""
+
     executable: bool
     main_program: bool
     copy_file: bool
-    signed: bool
     path: str = ""  #: where it is downloaded, below the project's address
 
 
@@ -354,8 +339,8 @@ class App(Reply, frozen=True):
     comparison: Comparison
     assimilator: str
     credit: AppCredit
-    limits: Limits
-    rules: Rules
+    limits: JobLimits
+    rules: ReplicationRules
     dispatch: Dispatch
     created: float
     versions: list[Version]

@@ -6,8 +6,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from cobblestone.api_schema.people import Computer
 from cobblestone.api_schema.values import Body, FilledLine, Id, Limit, Line, PageQuery, Part, Query, Reply
 from cobblestone.domain.exports import LARGEST_SCALE, SMALLEST_SCALE
+from cobblestone.domain.hosts import VersionStatus
 
 
 class HostsQuery(PageQuery, frozen=True):
@@ -17,18 +19,11 @@ class HostsQuery(PageQuery, frozen=True):
     blocked: bool | None = None  #: by an operator
 
 
-class Host(Reply, frozen=True):
+class Host(Computer, frozen=True):
     """A computer."""
 
-    id: int
-    name: str  #: as its client says
     label: str  #: its owner's own name for it
     user: int
-    created: float
-    last_contact: float
-    total_credit: float
-    recent_average_credit: float
-    blocked: str  #: why it gets no tasks; empty: it does
 
 
 class HostList(Reply, frozen=True):
@@ -232,54 +227,36 @@ class Explanation(Reply, frozen=True):
     values: dict[str, Any]
 
 
-class VersionStatus(Reply, frozen=True):
-    """The state of a host for one app version."""
-
-    app: str
-    version_num: int
-    plan_class: str
-    jobs_per_day: int  #: per processor; 1 after many bad results
-    full_quota: int
-    sent_today: int
-    bad_results: int  #: more than valid ones since
-    next_quota_seconds: float
-    throttled: bool
-    reliable: bool
-    valid_in_a_row: int
-    check_probability: float  #: of its jobs that are computed by others too; 1 without adaptive replication
-
-
-class HostExplanation(Reply, frozen=True):
-    """What a host would get if it asked for work now, and why not more."""
+class Explained(Reply, frozen=True):
+    """A thing, and what is to be said of it."""
 
     id: int
     name: str
+    reasons: list[Explanation]
+
+
+class HostExplanation(Explained, frozen=True):
+    """What a host would get if it asked for work now, and why not more."""
+
     user: int
     last_contact: float
     in_progress: int
     would_get: str  #: name of a result; empty: nothing
-    reasons: list[Explanation]
     problems: list[Explanation]  #: what its owner should know
     versions: list[VersionStatus]
 
 
-class WorkunitExplanation(Reply, frozen=True):
+class WorkunitExplanation(Explained, frozen=True):
     """The state of a workunit and what it waits for."""
 
-    id: int
-    name: str
     takers: int  #: of the computers that were tried for its unsent results
     tried: int
-    reasons: list[Explanation]
 
 
-class ResultExplanation(Reply, frozen=True):
+class ResultExplanation(Explained, frozen=True):
     """What happened to a result."""
 
-    id: int
-    name: str
     workunit: int
-    reasons: list[Explanation]
     told: list[str]  #: noted when it was reported and validated
 
 

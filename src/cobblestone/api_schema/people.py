@@ -33,16 +33,21 @@ class NewToken(Rights, frozen=True, kw_only=True):
     days: Annotated[float, msgspec.Meta(gt=0, le=36500)] | None = None  #: None: until it is revoked
 
 
-class GivenRights(Reply, frozen=True):
+class SubmitLimits(Reply, frozen=True):
+    """What may be submitted."""
+
+    share: float
+    apps: tuple[str, ...] | None  #: None: all
+    max_jobs: int | None  #: unfinished ones at a time; None: no limit
+
+
+class GivenRights(SubmitLimits, frozen=True):
     """What an account may submit."""
 
-    apps: tuple[str, ...] | None  #: None: all
-    max_jobs: int | None
-    share: float
     jobs_in_progress: int  #: unfinished ones of its own batches
 
 
-class Token(Reply, frozen=True):
+class Token(SubmitLimits, frozen=True):
     """A token, without its text."""
 
     id: int
@@ -52,9 +57,6 @@ class Token(Reply, frozen=True):
     expires: float | None
     revoked: float | None
     usable: bool
-    share: float
-    apps: tuple[str, ...] | None  #: that it may submit for; None: all
-    max_jobs: int | None  #: unfinished ones at a time; None: no limit
 
 
 class CreatedToken(Token, frozen=True):
@@ -78,15 +80,20 @@ class NewUser(Body, frozen=True):
     #: empty: a random one; clients attach with the authenticator
 
 
-class User(Reply, frozen=True):
-    """An account."""
+class Account(Reply, frozen=True):
+    """What its owner and operators see of an account."""
 
     id: int
     name: str
-    email: str
-    team_id: int | None
     created: float
+    team_id: int | None
     total_credit: float
+
+
+class User(Account, frozen=True):
+    """An account."""
+
+    email: str
 
 
 class CreatedUser(User, frozen=True):
@@ -196,32 +203,32 @@ class NewsChanges(Body, frozen=True):
     text: Text | None = None
 
 
-class OwnAccount(Reply, frozen=True):
+class OwnAccount(Account, frozen=True):
     """The account of the token's owner."""
 
-    id: int
-    name: str
-    created: float
-    team_id: int | None
-    total_credit: float
     recent_average_credit: float
     tasks: dict[str, int]  #: by state, of the newest 20,000
 
 
-class OwnComputer(Reply, frozen=True):
-    """A computer."""
+class Computer(Reply, frozen=True):
+    """What everyone who may see a computer sees of it."""
 
     id: int
-    name: str
+    name: str  #: as its client says
     created: float
     last_contact: float
+    total_credit: float
+    recent_average_credit: float
+    blocked: str  #: why it gets no tasks; empty: it does
+
+
+class OwnComputer(Computer, frozen=True):
+    """A computer."""
+
     venue: str
     processor: str
     cpus: int
     system: str
-    total_credit: float
-    recent_average_credit: float
-    blocked: str
 
 
 class OwnComputers(Reply, frozen=True):

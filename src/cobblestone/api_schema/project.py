@@ -6,7 +6,9 @@ from typing import Annotated
 
 import msgspec
 
+from cobblestone.api_schema.apps import SignedFile
 from cobblestone.api_schema.values import Body, FileName, FilledLine, Limit, Position, Query, Reply, Text
+from cobblestone.domain.reasons import HealthWarning
 
 
 class Counts(Reply, frozen=True):
@@ -49,15 +51,6 @@ class ServerProcess(Reply, frozen=True):
     daemons: list[DaemonState]
 
 
-class ProjectWarning(Reply, frozen=True):
-    """A condition that needs attention."""
-
-    code: str
-    text: str
-    severe: bool
-    since: float
-
-
 class ProjectStatus(Reply, frozen=True):
     """The project and its current state."""
 
@@ -75,7 +68,7 @@ class ProjectStatus(Reply, frozen=True):
     results_last_day: int
     daemons: list[DaemonState]  #: of all processes that are there
     processes: list[ServerProcess]  #: heard of within a day
-    warnings: list[ProjectWarning]
+    warnings: list[HealthWarning]
 
 
 class PlanClass(Reply, frozen=True):
@@ -145,15 +138,10 @@ class ManifestQuery(Query, frozen=True):
     all: bool = False  #: also those that are signed already (for a new key)
 
 
-class FileToSign(Reply, frozen=True):
+class FileToSign(SignedFile, frozen=True):
     """A file of an app version in use."""
 
-    file: str
-    open_name: str
     app: str
-    nbytes: int
-    md5: str
-    signed: bool
     url: str
 
 

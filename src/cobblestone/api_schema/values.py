@@ -103,9 +103,8 @@ def find_fault(error: msgspec.ValidationError, given: object, kind: Any) -> Faul
         node, value = _below(node, step), _part(value, step)
     member = _name(steps[2:] if where else steps)
     if (found := _UNKNOWN.match(problem)) is not None:
-        return Fault(
-            member, f"{where}{_whole(member)} has no `{found[1][:SHOWN]}`; it can have: {_members(node)}."
-        )
+        whole = f"`{member}`" if member else "This"
+        return Fault(member, f"{where}{whole} has no `{found[1][:SHOWN]}`; it can have: {_members(node)}.")
     if (found := _MISSING.match(problem)) is not None:
         lacking = _name([*steps[2 if where else 0 :], found[1]])
         return Fault(lacking, f"{where}`{lacking}` is missing.")
@@ -141,10 +140,6 @@ def _name(steps: Sequence[str | int]) -> str:
         elif step != "…":
             text += f".{step}" if text else step
     return text
-
-
-def _whole(member: str) -> str:
-    return f"`{member}`" if member else "This"
 
 
 def _part(value: object, step: str | int) -> object:

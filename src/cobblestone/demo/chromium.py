@@ -84,16 +84,12 @@ class Tab(LoggedClient):
         root = ("--no-sandbox",) if os.geteuid() == 0 else ()
         shown = (f"--user-data-dir={self.folder}", "--remote-debugging-port=0", "about:blank")
         self.launch(self._program, *_QUIET, *root, *shown)
-        self.wait_for(lambda: self._listens(port), seconds=START_SECONDS, what="Chromium")
+        self.wait_for(lambda: _is_written(port), seconds=START_SECONDS, what="Chromium")
         targets = httpx.get(
             f"http://127.0.0.1:{port.read_text(encoding='ascii').split()[0]}/json/list", trust_env=False
         ).json()
         (address,) = (each["webSocketDebuggerUrl"] for each in targets if each["type"] == "page")
         self._connection = self._opened.enter_context(connect(address, proxy=None, max_size=None))
-
-    def _listens(self, port: Path) -> bool:
-        self.check_alive()
-        return port.exists() and port.read_text(encoding="ascii").count("\n") > 0
 
     def compute(self, url: str) -> None:
         """Open a project's page and press its button, as a visitor does.
@@ -139,6 +135,10 @@ class Tab(LoggedClient):
         if reply.get("id") != number or "error" in reply:
             raise ClientError(f"Chromium refuses {method}: {reply}")
         return reply["result"]
+
+
+def _is_written(port: Path) -> bool:
+    return port.exists() and port.read_text(encoding="ascii").count("\n") > 0
 
 
 def parse_rows(text: str) -> list[ClientTask]:

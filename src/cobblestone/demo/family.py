@@ -13,7 +13,6 @@ from pathlib import Path
 
 import httpx
 from rich.console import Console
-from rich.table import Table
 
 from cobblestone.demo import services
 from cobblestone.demo.own_client import OwnClient
@@ -36,6 +35,14 @@ CPID = re.compile(r"<cpid>([0-9a-f]{32})</cpid>")
 WEAK_KEY = re.compile(r"\b[0-9]+_[0-9a-f]{32}\b")
 
 
+_SERVICES = (
+    ("sunspots", "Sunspots", "run"),
+    ("primes", "Primes", "run"),
+    ("manager", "Account manager", "manager run"),
+    ("statistics", "Statistics", "statistics run"),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoService:
     """A service of the demonstration."""
@@ -56,7 +63,7 @@ class CreditHistory:
     n_steps: int  #: in the history
 
 
-def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Console | None = None) -> None:
+def run_family(folder: Path, *, jobs: int, keep: bool = False) -> None:
     """Run the whole family in ``folder``, which is emptied first; ``jobs``: of the first project.
 
     On a terminal it keeps running at the end, elsewhere with ``keep``.
@@ -65,7 +72,7 @@ def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Con
         ConfigError: something that it needs is missing; the text says how to get it.
         CobblestoneError: a part did not do its part.
     """
-    console = console or Console()
+    console = Console()
     require_programs()
     if any(importlib.util.find_spec(name) is None for name in ("duckdb", "numba", "pyarrow")):
         raise ConfigError("A statistics site needs more libraries: pip install 'cobblestone[lab]'")
@@ -104,20 +111,12 @@ def run_family(folder: Path, *, jobs: int = 40, keep: bool = False, console: Con
         )
 
 
-def _places(folder: Path) -> tuple[DemoService, DemoService, DemoService, DemoService]:
+def _places(folder: Path) -> list[DemoService]:
     """Return the paths of everything."""
-
-    def place(name: str, title: str, command: str) -> DemoService:
-        return DemoService(
-            name=name, title=title, command=command, folder=folder / name, url=services.free_url()
-        )
-
-    return (
-        place("sunspots", "Sunspots", "run"),
-        place("primes", "Primes", "run"),
-        place("manager", "Account manager", "manager run"),
-        place("statistics", "Statistics", "statistics run"),
-    )
+    return [
+        DemoService(name=name, title=title, command=command, folder=folder / name, url=services.free_url())
+        for name, title, command in _SERVICES
+    ]
 
 
 def _projects(stack: contextlib.ExitStack, projects: Sequence[DemoService], jobs: int) -> list[Batch]:
@@ -315,9 +314,7 @@ def read_curve(http: httpx.Client, name: str, *, since: float = 0.0) -> CreditHi
 
 def _report(console: Console, curve: CreditHistory) -> None:
     """Print the figures."""
-    table = Table(title="Alice, one account over two projects", title_justify="left")
-    table.add_column("project")
-    table.add_column("credit", justify="right")
+    table = services.figures("Alice, one account over two projects", "project", "credit", right=("credit",))
     for title, total in curve.totals.items():
         table.add_row(title, f"{total:.2f}")
     table.add_row("all", f"{sum(curve.totals.values()):.2f}", style="bold")

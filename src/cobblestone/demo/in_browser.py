@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from cobblestone.demo.chromium import Tab, chromium
 from cobblestone.demo.run import SHOWN, follow, member, refuse_failures
 from cobblestone.demo.services import (
     examples_folder,
+    figures,
     finish,
     free_url,
     make_inputs,
@@ -65,16 +65,14 @@ class BrowserAnswer:
     md5: str
 
 
-def run_browser_demo(
-    folder: Path, *, jobs: int = 4, keep: bool = False, console: Console | None = None
-) -> None:
+def run_browser_demo(folder: Path, *, jobs: int, keep: bool = False) -> None:
     """Run the demonstration with a browser in ``folder``, which is emptied first.
 
     Raises:
         ConfigError: something that it needs is missing; the text says how to get it.
         CobblestoneError: a part did not do its part, or two answers differ.
     """
-    console = console or Console()
+    console = Console()
     require_programs()
     chromium()
     if importlib.util.find_spec("websockets") is None:
@@ -192,9 +190,8 @@ def _report(
     Raises:
         CobblestoneError: they do not agree.
     """
-    table = Table(title="Answers", title_justify="left")
-    for column in ("job", "computer", "took", "bytes", "MD5 begins with", "credit"):
-        table.add_column(column, justify="right" if column in ("took", "bytes", "credit") else "left")
+    columns = ("job", "computer", "took", "bytes", "MD5 begins with", "credit")
+    table = figures("Answers", *columns, right=("took", "bytes", "credit"))
     for name, each in answers.items():
         for answer in sorted(each, key=lambda answer: answer.computer):
             facts = (f"{answer.seconds:.1f} s", str(answer.nbytes), answer.md5[:16], f"{answer.credit:.2f}")
@@ -202,9 +199,7 @@ def _report(
         table.add_section()
     console.print(table)
     tasks = Counter(answer.computer for each in answers.values() for answer in each)
-    totals = Table(title="Computers", title_justify="left")
-    for column in ("", "computer", "tasks", "credit"):
-        totals.add_column(column, justify="left" if column in ("", "computer") else "right")
+    totals = figures("Computers", "", "computer", "tasks", "credit", right=("tasks", "credit"))
     for number, computer in computers.items():
         totals.add_row(f"#{number}", computer.title, str(tasks[number]), f"{computer.credit:.2f}")
     console.print(totals)

@@ -36,7 +36,6 @@ class OwnClient(LoggedClient):
         self.wait_for(self._answers, seconds=START_SECONDS, what="start")
 
     def _answers(self) -> bool:
-        self.check_alive()
         with contextlib.suppress(CobblestoneError):
             self._ask("status")
             return True

@@ -43,7 +43,11 @@ def end_tree(process: subprocess.Popen[bytes], seconds: float) -> None:
         process.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
-    _kill([*tree, *_tree(process.pid)])
+    left = [*tree, *_tree(process.pid)]
+    for each in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.kill()
+    psutil.wait_procs([each for each in left if each.is_running()], timeout=10)
     process.wait()
 
 
@@ -54,10 +58,3 @@ def _tree(pid: int) -> list[psutil.Process]:
         return [root, *root.children(recursive=True)]
     except psutil.NoSuchProcess:
         return []
-
-
-def _kill(processes: Sequence[psutil.Process]) -> None:
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs([each for each in processes if each.is_running()], timeout=10)

@@ -20,6 +20,7 @@ from cobblestone.demo.own_client import OwnClient
 from cobblestone.demo.services import (
     PASSWORD,
     examples_folder,
+    figures,
     finish,
     free_url,
     make_inputs,
@@ -114,13 +115,7 @@ Followed = StockClient | OwnClient | Tab
 
 
 def run_demo(
-    folder: Path,
-    *,
-    jobs: int = 12,
-    keep: bool = False,
-    quick: bool = False,
-    own_client: bool = False,
-    console: Console | None = None,
+    folder: Path, *, jobs: int, keep: bool = False, quick: bool = False, own_client: bool = False
 ) -> None:
     """Run the demonstration in ``folder``, which is emptied first.
 
@@ -130,7 +125,7 @@ def run_demo(
         ConfigError: something that it needs is missing; the text says how to get it.
         ClientError: a client did not do its part.
     """
-    console = console or Console()
+    console = Console()
     if not own_client:
         require_programs("Without it: --own-client.")
     begin = time.monotonic()
@@ -282,9 +277,8 @@ def _report(
     console.print(facts["answer"], highlight=False)
     files = f"Picture: {batch / 'spectrum.svg'}\nTable:   {batch / 'spectrum.csv'}\n"
     console.print(files, highlight=False, markup=False, soft_wrap=True)
-    table = Table(title="Credit", title_justify="left")
-    for column in ("volunteer", "user total", "user average", "computer total", "computer average"):
-        table.add_column(column, justify="left" if column == "volunteer" else "right")
+    whose = ("user total", "user average", "computer total", "computer average")
+    table = figures("Credit", "volunteer", *whose, right=whose)
     for client in members.values():
         client.update(url)
     for name, client in members.items():

@@ -18,6 +18,7 @@ from typing import Self
 
 import httpx
 from rich.console import Console
+from rich.table import Table
 
 import cobblestone
 from cobblestone.demo.processes import end_tree, free_port, start_apart
@@ -102,6 +103,14 @@ def finish(
     with contextlib.suppress(KeyboardInterrupt):
         console.print("Everything keeps running, so that you can look at it. Stop it with Ctrl-C.")
         signal.pause()
+
+
+def figures(title: str, *columns: str, right: Sequence[str]) -> Table:
+    """Return a table; figures stand at the right of these columns."""
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left")
+    return table
 
 
 def run_command(*arguments: str) -> str:

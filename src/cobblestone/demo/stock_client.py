@@ -129,10 +129,11 @@ class LoggedClient:
         """Poll until ``condition`` holds.
 
         Raises:
-            ClientError: it does not within ``seconds``; the text holds the end of the client's log.
+            ClientError: it does not within ``seconds``, or the client ends; the text holds the end of the client's log.
         """
         end = time.monotonic() + seconds
         while time.monotonic() < end:
+            self.check_alive()
             if condition():
                 return
             time.sleep(0.25)
@@ -177,7 +178,6 @@ class StockClient(LoggedClient):
         self.wait_for(self._answers, seconds=START_SECONDS, what="start")
 
     def _answers(self) -> bool:
-        self.check_alive()
         if not (self.folder / "gui_rpc_auth.cfg").exists():
             return False
         return self._run("--client_version").returncode == 0

@@ -119,6 +119,24 @@ class HostAppVersion:
     )
 
 
+@value(kw_only=True)
+class VersionStatus:
+    """The state of a host for one app version."""
+
+    app: str  #: what volunteers call it
+    version_num: int  #: 100 * major + minor
+    plan_class: str
+    jobs_per_day: int  #: before it is multiplied by processors; 1 after many bad results
+    full_quota: int
+    sent_today: int
+    bad_results: int  #: more than valid ones since
+    next_quota_seconds: float  #: until more may be sent, if today's are used up
+    throttled: bool  #: bad results leave it one task a day, or less
+    reliable: bool  #: gets tasks that others failed to return
+    valid_in_a_row: int
+    check_probability: float  #: adaptive replication: of its tasks that others compute too; 1 for other apps
+
+
 IPV4_PREFIX = 24
 #: What one customer of a provider gets, as a rule.
 IPV6_PREFIX = 48

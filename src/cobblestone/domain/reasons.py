@@ -288,6 +288,16 @@ def exit_advice(status: int) -> Reason:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthWarning:
+    """A condition that an operator should examine."""
+
+    code: str  #: stable; docs/operations.md says what each means
+    text: str
+    severe: bool = False  #: something is refused or stands still already
+    since: float = 0.0  #: Unix seconds
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A fault found by a check."""

@@ -124,12 +124,6 @@ def filled_command(command: Sequence[str], command_line: str) -> list[str]:
     try:
         job = cobblestone_runtime.parse_job(command_line.split(), True)
         about = {"gpu": 0, "ncpus": 1, "checkpoint_period": cobblestone_runtime.DEFAULT_CHECKPOINT_PERIOD}
-        words = [
-            list(job.inputs.values())
-            if word == "{inputs}"
-            else [cobblestone_runtime.expand_word(word, job, about)]
-            for word in command
-        ]
+        return cobblestone_runtime.expand_words(command, job, about)
     except cobblestone_runtime.LauncherError as problem:
         raise JobError(f"The app's command cannot be used: {problem}.") from None
-    return [word for part in words for word in part]

@@ -166,20 +166,14 @@ def _write_atomically(path: str, data: Union[str, bytes]) -> None:
     temporary = "%s.%d.tmp" % (path, os.getpid())
     with open(temporary, "wb") as file:
         file.write(data.encode("utf-8") if isinstance(data, str) else data)
-    for _ in range(0 if POSIX else REPLACE_TRIES):
-        if _could_replace(temporary, path):
+    for left in range(0 if POSIX else REPLACE_TRIES, -1, -1):
+        try:
+            os.replace(temporary, path)
             return
+        except PermissionError:  # on Windows: the other side, or a virus scanner, reads it at this moment
+            if not left:
+                raise
         time.sleep(0.01)
-    os.replace(temporary, path)
-
-
-def _could_replace(temporary: str, path: str) -> bool:
-    """Replace a file on Windows, unless the other side, or a virus scanner, reads it at this moment."""
-    try:
-        os.replace(temporary, path)
-    except PermissionError:
-        return False
-    return True
 
 
 def _read_text(path: str) -> str:
@@ -350,19 +344,19 @@ class LauncherError(Exception):
 class InitData(NamedTuple):
     """What the client tells in ``init_data.xml``, which also holds the user's key: never copy it."""
 
-    result_name: str
-    workunit_name: str
-    app_name: str
-    client_pid: int
-    cpu_time: float  # s, at the last checkpoint the client knows
-    checkpoint_period: float  # s
-    ncpus: float
-    memory_bound: float  # bytes
-    disk_bound: float  # bytes
-    deadline: float  # Unix s
-    gpu_type: str  # as clients call vendors; empty: no GPU
-    gpu: int  # number among those of its vendor; -1: none
-    gpu_usage: float  # GPUs
+    result_name: str = ""
+    workunit_name: str = ""
+    app_name: str = ""
+    client_pid: int = 0
+    cpu_time: float = 0.0  # s, at the last checkpoint the client knows
+    checkpoint_period: float = DEFAULT_CHECKPOINT_PERIOD  # s
+    ncpus: float = 1.0
+    memory_bound: float = 0.0  # bytes
+    disk_bound: float = 0.0  # bytes
+    deadline: float = 0.0  # Unix s
+    gpu_type: str = ""  # as clients call vendors; empty: no GPU
+    gpu: int = -1  # number among those of its vendor; -1: none
+    gpu_usage: float = 0.0  # GPUs
 
 
 class Job(NamedTuple):
@@ -453,21 +447,18 @@ def gpu_variables(info: InitData, command: Sequence[str]) -> Dict[str, str]:
     return {name: str(info.gpu)}
 
 
+DESCRIBED = (
+    *("result_name", "workunit_name", "app_name", "checkpoint_period", "deadline"),
+    *("memory_bound", "disk_bound", "gpu_type", "gpu"),
+)
+
+
 def _describe_job(info: Optional[InitData], arguments: Mapping[str, str]) -> Dict[str, Any]:  # Any: JSON
     """Return what an app may know about its job: nothing of the user's."""
-    return {
-        "result_name": info.result_name if info else "",
-        "workunit_name": info.workunit_name if info else "",
-        "app_name": info.app_name if info else "",
-        "ncpus": max(1, int(info.ncpus)) if info else 1,
-        "checkpoint_period": info.checkpoint_period if info else DEFAULT_CHECKPOINT_PERIOD,
-        "deadline": info.deadline if info else 0.0,
-        "gpu": info.gpu if info else -1,
-        "gpu_type": info.gpu_type if info else "",
-        "memory_bound": info.memory_bound if info else 0.0,
-        "disk_bound": info.disk_bound if info else 0.0,
-        "arguments": dict(arguments),
-    }
+    known = info or InitData()
+    described: Dict[str, Any] = {name: getattr(known, name) for name in DESCRIBED}
+    described.update(ncpus=max(1, int(known.ncpus)), arguments=dict(arguments))
+    return described
 
 
 def parse_job(words: Sequence[str], under_client: bool) -> Job:
@@ -578,16 +569,22 @@ def expand_word(word: str, job: Job, description: Mapping[str, Any]) -> str:  # 
     return _PLACEHOLDER.sub(value, word)
 
 
-def expand_command(
-    command: Sequence[str], job: Job, description: Mapping[str, Any], boxed: bool = False
-) -> List[str]:  # Any: JSON
-    """Return the argument list to start; ``boxed``: in a container, which has a Python of its own, or none."""
+def expand_words(command: Sequence[str], job: Job, description: Mapping[str, Any]) -> List[str]:  # Any: JSON
+    """Put the job's values for the placeholders of all words.  Raises LauncherError."""
     words: List[str] = []
     for word in command:
         if word == "{inputs}":
             words.extend(job.inputs.values())
         else:
             words.append(expand_word(word, job, description))
+    return words
+
+
+def expand_command(
+    command: Sequence[str], job: Job, description: Mapping[str, Any], boxed: bool = False
+) -> List[str]:  # Any: JSON
+    """Return the argument list to start; ``boxed``: in a container, which has a Python of its own, or none."""
+    words = expand_words(command, job, description)
     program = words[0]
     if program in ("python3", "python"):
         words[0] = program if boxed else sys.executable or program
@@ -1212,20 +1209,11 @@ class Launcher:
     def _exceeded_bound(self, usage: Usage, now: float) -> str:
         if self.info is None:
             return ""
-        if self.app.enforce_memory and 0 < self.info.memory_bound < usage.resident_bytes:
-            say(
-                "the job uses %.0f MB of memory, its bound is %.0f MB"
-                % _megabytes(usage.resident_bytes, self.info.memory_bound)
-            )
+        if self.app.enforce_memory and _is_over("memory", usage.resident_bytes, self.info.memory_bound):
             return "memory"
         if self.app.enforce_disk and self.info.disk_bound > 0 and now >= self.next_disk:
             self.next_disk = now + DISK_SECONDS
-            used = _disk_usage(".")
-            if used > self.info.disk_bound:
-                say(
-                    "the job uses %.0f MB of disk, its bound is %.0f MB"
-                    % _megabytes(used, self.info.disk_bound)
-                )
+            if _is_over("disk", _disk_usage("."), self.info.disk_bound):
                 return "disk"
         return ""
 
@@ -1386,8 +1374,12 @@ def _number(value: object) -> float:
     return number if 0.0 <= number < 1e300 else 0.0
 
 
-def _megabytes(used: float, bound: float) -> "tuple[float, float]":
-    return used / 1e6, bound / 1e6
+def _is_over(what: str, used: float, bound: float) -> bool:
+    """Say whether a job uses more than its bound (bytes; 0: none), and tell so."""
+    over = 0 < bound < used
+    if over:
+        say("the job uses %.0f MB of %s, its bound is %.0f MB" % (used / 1e6, what, bound / 1e6))
+    return over
 
 
 def _signal_name(number: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from html import escape
 
@@ -20,14 +20,10 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.environment import Clock, system_clock
 from cobblestone.policy.credit.cross_project import CLIP, MAX_SHARE
 from cobblestone.scales.collector import ListedProject, ScalesCollector
+from cobblestone.service.http.requests import OPEN_HEADERS
 from cobblestone.wire.project.scales import write_published_scales_json, write_published_scales_xml
 
-_HEADERS = {
-    "Access-Control-Allow-Origin": "*",
-    "Cache-Control": "public, max-age=60",
-    "X-Content-Type-Options": "nosniff",
-}
-_PAGE_HEADERS = {**_HEADERS, "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+_PAGE_HEADERS = {**OPEN_HEADERS, "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Scales</title>
@@ -61,29 +57,28 @@ class ScalesService:
         return Starlette(
             routes=[
                 Route("/", self.page),
-                Route("/scales.json", self.json),
-                Route("/scales.xml", self.xml),
+                Route("/scales.json", self._published(write_published_scales_json, "application/json")),
+                Route("/scales.xml", self._published(write_published_scales_xml, "text/xml")),
                 Route("/sources.json", self.sources),
                 Route("/healthz", _health),
             ]
         )
 
-    async def json(self, request: Request) -> Response:
-        """Return the published scales as JSON."""
-        scales = self._collector.publication().scales
-        body = write_published_scales_json(scales, time=self._clock())
-        return Response(body, media_type="application/json", headers=_HEADERS)
+    def _published(
+        self, write: Callable[..., bytes], media_type: str
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return an endpoint that answers with the published scales."""
 
-    async def xml(self, request: Request) -> Response:
-        """Return the published scales as XML."""
-        scales = self._collector.publication().scales
-        body = write_published_scales_xml(scales, time=self._clock())
-        return Response(body, media_type="text/xml", headers=_HEADERS)
+        async def endpoint(request: Request) -> Response:
+            body = write(self._collector.publication().scales, time=self._clock())
+            return Response(body, media_type=media_type, headers=OPEN_HEADERS)
+
+        return endpoint
 
     async def sources(self, request: Request) -> Response:
         """Return the status of each project."""
         body = msgspec.json.encode({"sources": [self._state(source) for source in self._collector.sources]})
-        return Response(body, media_type="application/json", headers=_HEADERS)
+        return Response(body, media_type="application/json", headers=OPEN_HEADERS)
 
     def _state(self, source: ListedProject) -> dict[str, object]:
         last = source.last

@@ -16,7 +16,6 @@ from cobblestone import __version__
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.environment import Clock, system_clock
 from cobblestone.ops.files import write_durably
-from cobblestone.ops.settings import Settings
 from cobblestone.server.api.submission.webhooks import tell
 from cobblestone.server.app import create_app
 from cobblestone.server.core.context import ServerContext
@@ -54,9 +53,7 @@ STAGED_SECONDS = 86400.0
 
 
 @contextlib.contextmanager
-def open_project(
-    root: Path, *, clock: Clock = system_clock, settings: Settings | None = None
-) -> Generator[ServerContext, None, None]:
+def open_project(root: Path, *, clock: Clock = system_clock) -> Generator[ServerContext, None, None]:
     """Open a project's folder: settings, lock, database.  With SQLite, no other process may have it open.
 
     Raises:
@@ -64,29 +61,24 @@ def open_project(
         Busy: another process has it open.
     """
     folder = ProjectFolder(root.resolve())
-    settings = settings or folder.settings()
+    settings = folder.settings()
     load_plan_classes(folder.root)
     secret = folder.read_secret()
     several = bool(settings.database.url)
-    with folder.lock(shared=several):
+    with folder.lock(shared=several), contextlib.ExitStack() as stack:
         folder.make()
         files.empty_staging(folder.staging, older_than=STAGED_SECONDS if several else 0.0)
-        store = folder.open_store(settings)
-        try:
-            ctx = ServerContext(
-                folder=folder,
-                settings=settings,
-                store=store,
-                secret=secret,
-                master_url=settings.project.url,
-                clock=clock,
-            )
-            try:
-                yield ctx
-            finally:
-                ctx.processes.close()
-        finally:
-            store.close()
+        store = stack.enter_context(contextlib.closing(folder.open_store(settings)))
+        ctx = ServerContext(
+            folder=folder,
+            settings=settings,
+            store=store,
+            secret=secret,
+            master_url=settings.project.url,
+            clock=clock,
+        )
+        stack.callback(ctx.processes.close)
+        yield ctx
 
 
 def _statistics(ctx: ServerContext) -> Iterator[tuple[str, supervision.Step, float]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeVar
 
 from cobblestone.domain.errors import StoreError
@@ -47,13 +49,8 @@ class AccountLinks(ABC, Generic[A]):
     async def change_password(self, account: A, password: str) -> A:
         """Store a new password; all sessions end.  The account keys stay, so computers continue."""
         hashed = await self.passwords.hash(passwd_hash(password, account.email_addr))
-
-        def change(tx: Transaction) -> A:
-            self._set_password(tx, account, hashed)
-            self._mails.send(tx, account, Letter.PASSWORD_CHANGED)
-            return self._again(tx, account)
-
-        return await self._service.store.awrite(change)
+        change = partial(self._set_password, account=account, hashed=hashed)
+        return await self._changed(account, change, Letter.PASSWORD_CHANGED)
 
     async def ask_for_reset(self, email_addr: str, *, address: str) -> None:
         """Send a link for a new password if the account exists; the reply does not reveal whether it does.
@@ -125,6 +122,19 @@ class AccountLinks(ABC, Generic[A]):
             return None if found is None else self._by_id(db, found.user_id)
 
         return await self._service.store.aread(read)
+
+    async def _changed(
+        self, account: A, change: Callable[[Transaction], object], letter: Letter | None = None
+    ) -> A:
+        """Make a change, and tell the owner of it; return the account after that."""
+
+        def carry_out(tx: Transaction) -> A:
+            change(tx)
+            if letter is not None:
+                self._mails.send(tx, account, letter)
+            return self._again(tx, account)
+
+        return await self._service.store.awrite(carry_out)
 
     def _again(self, tx: Transaction, account: A) -> A:
         found = self._by_id(tx, UserId(account.id))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import structlog
 
+from cobblestone.domain.reasons import HealthWarning
 from cobblestone.store.operation.processes import ProcessRow
 
 log = structlog.get_logger(__name__)
@@ -69,16 +70,6 @@ class DaemonBeat:
         return DaemonHealth.FAILING if self.last_error else DaemonHealth.RUNNING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealthWarning:
-    """A condition that an operator should examine."""
-
-    code: str  #: stable; docs/operations.md says what each means
-    text: str
-    severe: bool = False  #: something is refused or stands still already
-    since: float = 0.0  #: Unix seconds
-
-
 @dataclass(slots=True)
 class Health:
     """The state of this process."""
@@ -102,10 +93,7 @@ class Health:
         current: dict[str, HealthWarning] = {}
         for warning in found:
             known = self.warnings.get(warning.code)
-            since = now if known is None else known.since
-            current[warning.code] = HealthWarning(
-                code=warning.code, text=warning.text, severe=warning.severe, since=since
-            )
+            current[warning.code] = replace(warning, since=now if known is None else known.since)
             if known is None or (warning.severe and not known.severe):
                 new.append(current[warning.code])
                 (log.error if warning.severe else log.warning)(

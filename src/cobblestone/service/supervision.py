@@ -15,8 +15,9 @@ from functools import partial
 import structlog
 
 from cobblestone.domain.errors import StoreError
+from cobblestone.domain.reasons import HealthWarning
 from cobblestone.service.context import ProcessContext, ServiceContext
-from cobblestone.service.health import STEP_LIMIT_SECONDS, DaemonHealth, HealthWarning
+from cobblestone.service.health import STEP_LIMIT_SECONDS, DaemonHealth
 from cobblestone.store.engine.process_group import ProcessGroup
 from cobblestone.store.operation.processes import DaemonNote, ProcessRow, note_process, server_processes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +48,8 @@ def run_grid(
     if progress is not None:
         progress(done, len(tasks))
     futures = {backend.submit(function, tasks[key]): key for key in missing}
-    log = keep.open("a", encoding="utf-8") if keep is not None else None
-    try:
-        if (
-            log is not None
-            and keep is not None
-            and keep.stat().st_size
-            and not keep.read_bytes().endswith(b"\n")
-        ):
+    with nullcontext() if keep is None else keep.open("a", encoding="utf-8") as log:
+        if log is not None and log.tell() and keep is not None and not keep.read_bytes().endswith(b"\n"):
             log.write("\n")
         for future in backend.as_completed(futures):
             key = futures.pop(future)  # a cluster keeps a result as long as someone holds its future
@@ -66,7 +61,4 @@ def run_grid(
             done += 1
             if progress is not None:
                 progress(done, len(tasks))
-    finally:
-        if log is not None:
-            log.close()
     return results

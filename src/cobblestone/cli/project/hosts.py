@@ -12,7 +12,8 @@ from cobblestone.cli.output import counted, size, when
 from cobblestone.cli.project.people import BlockedOption, ReasonOption, set_blocked
 
 if TYPE_CHECKING:
-    from cobblestone.api_schema.operation import HostDetails, HostExplanation, VersionStatus
+    from cobblestone.api_schema.operation import HostDetails, HostExplanation
+    from cobblestone.domain.hosts import VersionStatus
 
 
 explain_commands = Commands(help="Explain why something happens or does not happen.")

@@ -18,31 +18,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from cobblestone.domain.apps import App, AppVersion
-from cobblestone.domain.hosts import Host, HostAppVersion
+from cobblestone.domain.hosts import Host, HostAppVersion, VersionStatus
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.values import AppId, HostId, UserId, value
 from cobblestone.policy.dispatch import limits as quota
 from cobblestone.policy.dispatch.explain import PASSING, Code, explain
 from cobblestone.policy.dispatch.limits import DispatchLimits, is_reliable, spot_check_probability
 from cobblestone.policy.dispatch.versions import lacks_interpreter
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionStatus:
-    """The state of a host for one app version."""
-
-    app: str  #: what volunteers call it
-    version_num: int  #: 100 * major + minor
-    plan_class: str
-    jobs_per_day: int  #: before it is multiplied by processors; 1 after many bad results
-    full_quota: int
-    sent_today: int
-    bad_results: int  #: more than valid ones since
-    next_quota_seconds: float  #: until more may be sent, if today's are used up
-    throttled: bool  #: bad results leave it one task a day, or less
-    reliable: bool  #: gets tasks that others failed to return
-    valid_in_a_row: int
-    check_probability: float  #: adaptive replication: of its tasks that others compute too; 1 for other apps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import quote, urlencode
 
 from cryptography.fernet import Fernet, InvalidToken
@@ -91,24 +92,16 @@ class AccountSecurity(AccountLinks[User]):
 
     async def log_out_everywhere(self, user: User) -> User:
         """End all sessions of an account."""
-
-        def end(tx: Transaction) -> User:
-            account_changes.end_sessions(tx, user.id)
-            return self._again(tx, user)
-
-        return await self._ctx.store.awrite(end)
+        return await self._changed(user, partial(account_changes.end_sessions, user_id=user.id))
 
     async def renew_keys(self, user: User) -> User:
         """Give an account new keys: computers that used the old ones must be attached again."""
         strong = secrets.token_hex(16)
         weak = weak_authenticator(user.id, strong, secrets.token_hex(16))
-
-        def renew(tx: Transaction) -> User:
-            account_changes.set_keys(tx, user.id, authenticator=strong, weak_authenticator=weak)
-            self._mails.send(tx, user, Letter.KEYS_CHANGED)
-            return self._again(tx, user)
-
-        return await self._ctx.store.awrite(renew)
+        change = partial(
+            account_changes.set_keys, user_id=user.id, authenticator=strong, weak_authenticator=weak
+        )
+        return await self._changed(user, change, Letter.KEYS_CHANGED)
 
     # -- log-in by mail -----------------------------------------------------------------------------
 
@@ -233,26 +226,22 @@ class AccountSecurity(AccountLinks[User]):
         codes = [_recovery_code() for _place in range(RECOVERY_CODES)]
         sealed = self._seal.encrypt(secret.encode()).decode()
 
-        def turn_on(tx: Transaction) -> User:
+        def turn_on(tx: Transaction) -> None:
             account_changes.set_second_factor(tx, user.id, sealed, step=step)
             credentials.add_codes(tx, user.id, Purpose.RECOVERY, [_bare(code) for code in codes], now=now)
             account_changes.end_sessions(tx, user.id)
-            self._mails.send(tx, user, Letter.FACTOR_ON)
-            return self._again(tx, user)
 
-        return await self._ctx.store.awrite(turn_on), codes
+        return await self._changed(user, turn_on, Letter.FACTOR_ON), codes
 
     async def drop_factor(self, user: User) -> User:
         """Turn off the second factor."""
 
-        def turn_off(tx: Transaction) -> User:
+        def turn_off(tx: Transaction) -> None:
             account_changes.set_second_factor(tx, user.id, "", step=0)
             credentials.drop_codes(tx, user.id, Purpose.RECOVERY)
             account_changes.end_sessions(tx, user.id)
-            self._mails.send(tx, user, Letter.FACTOR_OFF)
-            return self._again(tx, user)
 
-        return await self._ctx.store.awrite(turn_off)
+        return await self._changed(user, turn_off, Letter.FACTOR_OFF)
 
     async def second_factor_is_right(self, user: User, given: str, *, address: str) -> bool:
         """Return whether a one-time password or recovery code is right, and use it up.

@@ -53,7 +53,7 @@ class Accounts:
         """
         if not by_operator:
             self._check_wanted(wish, address)
-        if await self._exists(wish.email_addr):
+        if await self._ctx.store.aread(lambda db: users.user_by_email(db, wish.email_addr)) is not None:
             try:
                 return await self.look_up(wish.email_addr, wish.passwd_hash, address=address)
             except WebRpcFailure as failure:
@@ -139,9 +139,6 @@ class Accounts:
             raise WebRpcFailure(WebRpcError.NOT_FOUND if found is None else WebRpcError.BAD_PASSWD)
         limits.password_was_right(key, email_addr, now=now)
         return found[0]
-
-    async def _exists(self, email_addr: str) -> bool:
-        return await self._ctx.store.aread(lambda db: users.user_by_email(db, email_addr)) is not None
 
 
 #: Of the account of all visitors; mails cannot be sent there, and no one can log in.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from cobblestone.api_schema import account_manager as schema
 from cobblestone.api_schema import endpoints
 from cobblestone.server.api.endpoints.routing import Call, answers, unauthorised
@@ -79,6 +77,6 @@ async def day_sums(call: Call, query: schema.SumsQuery) -> schema.DaySums:
     return schema.DaySums(
         day=query.day,
         complete=call.now >= (query.day + 1) * DAY + SETTLED_SECONDS,
-        accounts=msgspec.convert(found, list[schema.AccountSums], from_attributes=True),
+        accounts=found,
         next=following,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema import operation as schema
 from cobblestone.server.api.endpoints.routing import Call, answers
@@ -32,7 +30,7 @@ async def host_explanation(call: Call, host_id: int) -> schema.HostExplanation:
         would_get=found.would_get,
         reasons=[explain.told(each) for each in found.reasons],
         problems=[explain.told(each) for each in found.status.problems],
-        versions=msgspec.convert(found.status.versions, list[schema.VersionStatus], from_attributes=True),
+        versions=list(found.status.versions),
     )
 
 

@@ -190,7 +190,7 @@ async def list_audit(call: Call, query: schema.AuditQuery) -> schema.AuditList:
 async def search(call: Call, query: schema.SearchQuery) -> schema.FoundList:
     """Find objects by id or name."""
     found = await call.read(lambda db: interventions.search(db, query.q))
-    return schema.FoundList(found=msgspec.convert(found, list[schema.Found], from_attributes=True))
+    return schema.FoundList(found=found)
 
 
 @answers(endpoints.LIST_CHECKS)

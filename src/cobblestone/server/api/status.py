@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cobblestone import __version__
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema import project as schema
@@ -37,7 +39,7 @@ async def get_status(call: Call) -> schema.ProjectStatus:
     )
     figures, ended = state.figures, state.endings
     found = daemons_of_all(daemon_notes(ctx, call.now), processes, call.now)
-    warnings = current_warnings(ctx, figures, ended)
+    warnings, known = current_warnings(ctx, figures, ended), ctx.health.warnings
     return schema.ProjectStatus(
         name=ctx.settings.project.name,
         url=ctx.settings.project.url,
@@ -75,13 +77,7 @@ async def get_status(call: Call) -> schema.ProjectStatus:
             for process in processes
         ],
         warnings=[
-            form_of(
-                schema.ProjectWarning,
-                warning,
-                since=ctx.health.warnings[warning.code].since
-                if warning.code in ctx.health.warnings
-                else call.now,
-            )
+            replace(warning, since=known[warning.code].since if warning.code in known else call.now)
             for warning in warnings
         ],
     )

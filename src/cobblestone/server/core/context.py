@@ -10,7 +10,7 @@ from cobblestone.ops.settings import Settings
 from cobblestone.server.core.offer import OfferCache
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder, ProjectTexts
-from cobblestone.server.core.roles import DIVIDED_ROLES, Role, sharded_of, single_of
+from cobblestone.server.core.roles import DIVIDED_ROLES, SHARDED, Role, single_of
 from cobblestone.server.core.storage import FileStorage, archive_of, open_storage
 from cobblestone.service.context import ServiceContext
 from cobblestone.service.http.rate_limits import RateLimits
@@ -46,7 +46,7 @@ class ServerContext(ServiceContext):
 
     def join_processes(self, roles: frozenset[Role]) -> None:
         """Work together with other processes: receive their signals, and share the work of ``roles`` with them."""
-        self.processes.join(sharded_of(roles), single_of(roles), self._on_notify)
+        self.processes.join([each for each in SHARDED if each in roles], single_of(roles), self._on_notify)
 
     def gui_urls(self) -> Mapping[str, str]:
         """Return the pages that clients show as buttons: path by title."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cobblestone.domain.apps import App, AppVersion, PlanClass
-from cobblestone.domain.values import AppId, AppVersionId
+from cobblestone.domain.apps import App, AppDispatch, AppVersion, PlanClass
+from cobblestone.domain.values import AppId, AppVersionId, form_of
 from cobblestone.launcher import BUNDLE_FILE
 from cobblestone.launcher.packing import DESCRIPTION_FILE
 from cobblestone.ops.settings import SchedulerSection
@@ -29,21 +29,14 @@ from cobblestone.store.people import hosts
 def dispatch_limits(settings: SchedulerSection) -> DispatchLimits:
     """Return the operator's limits from the settings; those of apps come with the offer."""
     initial = settings.max_jobs_per_day_init or settings.daily_result_quota // INITIAL_PART
-    return DispatchLimits(
+    return form_of(
+        DispatchLimits,
+        settings,
         daily_quota=settings.daily_result_quota,
         daily_quota_init=min(max(initial, 1), settings.daily_result_quota),
         first_jobs=settings.max_jobs_per_day_init or 1,
-        gpu_multiplier=settings.gpu_multiplier,
-        max_jobs_per_rpc=settings.max_jobs_per_rpc,
-        max_ncpus=settings.max_ncpus,
-        min_sendwork_interval=settings.min_sendwork_interval,
         one_result_per_user_per_wu=settings.one_result_per_user,
-        project_in_progress=in_progress_limits(
-            total=settings.max_jobs_on_host,
-            per_cpu=settings.max_jobs_in_progress,
-            per_gpu=settings.max_gpu_jobs_in_progress,
-        ),
-        workload_sim=settings.workload_sim,
+        project_in_progress=in_progress_limits(settings),
         retries=RetryRules(
             reliable_seconds=settings.retries_to_reliable_hosts,
             max_turnaround=settings.reliable_max_turnaround,
@@ -54,22 +47,16 @@ def dispatch_limits(settings: SchedulerSection) -> DispatchLimits:
 
 def with_apps(limits: DispatchLimits, apps: Sequence[App]) -> DispatchLimits:
     """Return the limits with those of the apps."""
-    found: dict[AppId, InProgressLimits] = {}
-    for app in apps:
-        rules = app.dispatch
-        if rules.max_jobs_on_host or rules.max_jobs_in_progress or rules.max_gpu_jobs_in_progress:
-            found[app.id] = in_progress_limits(
-                total=rules.max_jobs_on_host,
-                per_cpu=rules.max_jobs_in_progress,
-                per_gpu=rules.max_gpu_jobs_in_progress,
-            )
-    return replace(limits, app_in_progress=found)
+    found = {app.id: in_progress_limits(app.dispatch) for app in apps}
+    no_limits = InProgressLimits()
+    return replace(limits, app_in_progress={id_: each for id_, each in found.items() if each != no_limits})
 
 
-def in_progress_limits(*, total: int, per_cpu: int, per_gpu: int) -> InProgressLimits:
+def in_progress_limits(rules: SchedulerSection | AppDispatch) -> InProgressLimits:
     """Return the limits on jobs that a host holds; 0 = no limit."""
+    per_cpu, per_gpu = rules.max_jobs_in_progress, rules.max_gpu_jobs_in_progress
     return InProgressLimits(
-        total=total or None,
+        total=rules.max_jobs_on_host or None,
         cpu=JobCap(jobs=per_cpu, per_processor=True) if per_cpu else None,
         gpu=JobCap(jobs=per_gpu, per_processor=True) if per_gpu else None,
     )

@@ -47,11 +47,6 @@ def parse_roles(text: str) -> frozenset[Role]:
     return frozenset(map(Role, names)) or ALL_ROLES
 
 
-def sharded_of(roles: Sequence[Role] | frozenset[Role]) -> list[str]:
-    """Return the roles whose work is divided by workunits."""
-    return [role for role in SHARDED if role in roles]
-
-
 def single_of(roles: Sequence[Role] | frozenset[Role]) -> list[str]:
     """Return the roles that only one process has at a time; the watcher runs with the pages that show its data."""
     return [

@@ -7,12 +7,14 @@ that several validators add to what the rows hold by then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from cobblestone.domain.apps import App, generalised_on_gpu, is_generalised
 from cobblestone.domain.errors import PolicyViolation
-from cobblestone.domain.values import AppVersionId, HostId, ResultId, changed
+from cobblestone.domain.hosts import HostAppVersion
+from cobblestone.domain.reasons import Reason
+from cobblestone.domain.values import AppVersionId, HostId, ResultId, changed, form_of
 from cobblestone.domain.work import AssimilateState, CreditOfRows, Result, ValidateState
 from cobblestone.policy.credit.book import BookEntry, CreditBook, GrantTerms, RecordKey, ResultsJudged
 from cobblestone.policy.credit.claims import ClaimInput, CreditUnit, PlatformKind, WorkunitFacts
@@ -84,16 +86,16 @@ class GrantBatch:
             offers.invalidate()  # another process has changed the system, and this one has not heard of it yet
             self._apps = offers.get(tx).catalogue.apps
         tx.ask_ahead(
-            partial(hosts.qualities, keys=keys),
+            partial(hosts.records, keys=keys),
             partial(hosts.processors, host_ids=host_ids),
             partial(credit_statistics.version_statistics, version_ids=versions),
             partial(credit_statistics.app_statistics, app_ids=app_ids),
         )
-        self._qualities = hosts.qualities(tx, keys)
+        self._records = hosts.records(tx, keys)
         self._processors = hosts.processors(tx, host_ids)
         by_work = any(getattr(find_system(self._apps[id_].credit_system), "votes", False) for id_ in app_ids)
         self._computers = hosts.computers_of_owners(tx, host_ids) if by_work else {}
-        book.hosts = {key: quality.statistics for key, quality in self._qualities.items()}
+        book.hosts = {key: record.statistics for key, record in self._records.items()}
         book.versions = credit_statistics.version_statistics(tx, versions)
         book.apps = credit_statistics.app_statistics(tx, app_ids)
         book.canonical_credit = {view.workunit.id: view.workunit.canonical_credit for view in views}
@@ -184,7 +186,19 @@ class GrantBatch:
             amounts_known=assimilated or workunit.assimilate_state is AssimilateState.DONE,
             now=self._now,
         )
-        self._entries += ledger_entries(view, terms, self._book.apply(event), self._prices)
+        results = {result.id: result for result in view.results}
+        for entry in self._book.apply(event):
+            price = self._prices.get(entry.credit.result_id)
+            self._entries.append(
+                ledger_entry(
+                    results[entry.credit.result_id],
+                    entry,
+                    system=terms.system.name,
+                    unit=terms.unit,
+                    why=() if price is None else price.reasons,
+                    kind=ledger.ESCROW if price is not None and price.provisional else ledger.GRANT,
+                )
+            )
 
     def save(self) -> CreditOfRows:
         """Write all changes except the returned ones, which are for callers that write rows of results and workunits anyway."""
@@ -193,7 +207,7 @@ class GrantBatch:
         ledger.take_back_provisional(tx, self._wrong, now=self._now)
         for accounts in self._accounts.values():
             accounts.save()
-        hosts.save_qualities(tx, self._changed_qualities())
+        hosts.save_records(tx, self._changed_records())
         credit_statistics.save_version_statistics(
             tx, {id_: book.versions[id_] for id_ in sorted(book.changed.versions)}
         )
@@ -203,35 +217,28 @@ class GrantBatch:
             workunits={id_: book.canonical_credit[id_] for id_ in book.changed.canonical_credit},
         )
 
-    def _changed_qualities(self) -> Iterator[tuple[RecordKey, hosts.Quality]]:
+    def _changed_records(self) -> Iterator[HostAppVersion]:
         for key in sorted(self._judged | self._book.changed.hosts):
-            quality = self._qualities[key]
-            quality.statistics = self._book.hosts[key]
-            yield key, quality
+            yield changed(self._records[key], statistics=self._book.hosts[key])
 
     def _claim_input(self, result: Result, *, canonical: bool) -> ClaimInput:
         host_id, version_id = key_of(result)
         processors = self._processors.get(host_id, hosts.Processors())
         anonymous = is_generalised(version_id)
-        return ClaimInput(
+        return form_of(
+            ClaimInput,
+            result,
+            processors,
             result_id=result.id,
             host_id=host_id,
             app_version_id=version_id,
             platform=PlatformKind.ANONYMOUS if anonymous else PlatformKind.NORMAL,
             is_gpu=generalised_on_gpu(version_id) if anonymous else self._gpu.get(version_id, False),
             canonical=canonical,
-            elapsed_time=result.elapsed_time,
-            cpu_time=result.cpu_time,
             sent_time=result.sent_time or self._now,
             received_time=result.received_time or self._now,
-            peak_flops=result.peak_flops,
             ncpus=float(processors.p_ncpus),
-            p_fpops=processors.p_fpops,
-            p_iops=processors.p_iops,
-            fpops_counted=result.fpops_counted,
-            intops_counted=result.intops_counted,
             trickle_credit=result.granted_credit,  # before the grant it is all from messages
-            outlier=result.outlier,
             claimed_credit=self._assigned.get(result.id, result.claimed_credit),
             host_age=max(0.0, self._now - processors.known_since),
             owner_computers=self._computers.get(host_id, 1),
@@ -240,15 +247,19 @@ class GrantBatch:
     # ------------------------------------------------------------------ daily quota
 
     def _judge_valid(self, key: RecordKey) -> None:
-        quality = self._qualities[key]
-        quality.max_jobs_per_day = quota_after_valid(quality.max_jobs_per_day, self._daily_quota)
-        quality.bad_results = bad_after_valid(quality.bad_results, self._daily_quota)
+        record = self._records[key]
+        self._records[key] = changed(
+            record,
+            max_jobs_per_day=quota_after_valid(record.max_jobs_per_day, self._daily_quota),
+            bad_results=bad_after_valid(record.bad_results, self._daily_quota),
+        )
         self._judged.add(key)
 
     def _judge_wrong(self, result: Result) -> None:
         key = key_of(result)
-        quality = self._qualities[key]
-        quality.bad_results = bad_after_failure(quality.bad_results, quality.n_jobs_today, self._daily_quota)
+        record = self._records[key]
+        bad = bad_after_failure(record.bad_results, record.n_jobs_today, self._daily_quota)
+        self._records[key] = changed(record, bad_results=bad)
         self._judged.add(key)
         if result.granted_credit > 0.0:  # by messages while it ran
             self._wrong.append(result.id)
@@ -264,35 +275,27 @@ def key_of(result: Result) -> tuple[HostId, AppVersionId]:
 def workunit_facts(view: WorkunitView, app: App) -> WorkunitFacts:
     """Return the facts about a job that credit systems may use."""
     workunit = view.workunit
-    return WorkunitFacts(
-        rsc_fpops_est=workunit.limits.rsc_fpops_est,
-        rsc_fpops_bound=workunit.limits.rsc_fpops_bound,
-        fixed_credit=workunit.fixed_credit or app.fixed_credit,
+    return form_of(WorkunitFacts, workunit.limits, fixed_credit=workunit.fixed_credit or app.fixed_credit)
+
+
+def ledger_entry(
+    result: Result, entry: BookEntry, *, system: str, unit: CreditUnit, why: Sequence[Reason] = (), kind: str
+) -> ledger.CreditEntry:
+    """Return the book's entry with the names of those who get the credit; ``why``: reasons before its own.
+
+    Raises:
+        PolicyViolation: the result was never sent to anybody.
+    """
+    if result.host_id is None or result.user_id is None:
+        raise PolicyViolation(f"{result.name} is valid but has no owner.")
+    return form_of(
+        ledger.CreditEntry,
+        entry.credit,
+        entry,
+        result,
+        system=system,
+        unit=unit.per_gflops_day,
+        reasons=(*why, *entry.credit.reasons),
+        facts=write_facts(entry.facts),
+        kind=kind,
     )
-
-
-def ledger_entries(
-    view: WorkunitView, terms: GrantTerms, entries: Iterable[BookEntry], prices: Mapping[ResultId, Price]
-) -> Iterator[ledger.CreditEntry]:
-    """Yield the book's entries with the names of those who get the credit, and why a price is what it is."""
-    results: dict[ResultId, Result] = {result.id: result for result in view.results}
-    for entry in entries:
-        result = results[entry.credit.result_id]
-        if result.host_id is None or result.user_id is None:
-            raise PolicyViolation(f"{result.name} is valid but has no owner.")
-        price = prices.get(result.id)
-        yield ledger.CreditEntry(
-            result_id=result.id,
-            workunit_id=view.workunit.id,
-            host_id=result.host_id,
-            user_id=result.user_id,
-            app_version_id=result.app_version_id,
-            system=terms.system.name,
-            claimed=entry.credit.claimed,
-            granted=entry.credit.granted,
-            unit=terms.unit.per_gflops_day,
-            work_start=entry.work_start,
-            reasons=entry.credit.reasons if price is None else (*price.reasons, *entry.credit.reasons),
-            facts=write_facts(entry.facts),
-            kind=ledger.ESCROW if price is not None and price.provisional else ledger.GRANT,
-        )

@@ -26,6 +26,7 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.credit import credit_statistics, ledger, ledger_state
 from cobblestone.store.credit.ledger_state import Audit, Escrowed
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.mapping import to_json
 from cobblestone.store.operation.invariants import look_again
 
 _REFUSED = (Outcome.CLIENT_ERROR, Outcome.VALIDATE_ERROR, Outcome.NO_REPLY, Outcome.CLIENT_DETACHED)
@@ -223,7 +224,7 @@ class LedgerAccounts:
             unit=self._unit.per_gflops_day,
             work_start=self._now,
             reasons=reasons,
-            facts=ledger_state.text_of(facts),
+            facts=to_json(facts),
             kind=kind,
         )
         self._entries.append(entry)

@@ -35,7 +35,7 @@ from cobblestone.server.credit.ledger_replay import LedgerReplay
 from cobblestone.server.credit.systems import find_system
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import credit_statistics, ledger
-from cobblestone.store.credit.credit_facts import read_facts, read_message_facts
+from cobblestone.store.credit.credit_facts import COUNTED, HOST_MEANS, read_facts, read_message_facts
 from cobblestone.store.credit.ledger import LedgerLine
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import hosts
@@ -176,26 +176,21 @@ class StatisticsChain:
 
 
 def _of_mean(name: str, stored: RunningAverage, computed: RunningAverage) -> Iterator[Figure]:
-    yield f"{name} n", stored.n, computed.n
-    yield f"{name} mean", stored.mean, computed.mean
-    yield f"{name} variance", stored.variance, computed.variance
-    yield f"{name} q", stored.q, computed.q
+    for part in ("n", "mean", "variance", "q"):
+        yield f"{name} {part}", getattr(stored, part), getattr(computed, part)
 
 
 def _of_host(
     stored: claims.HostVersionStatistics, computed: claims.HostVersionStatistics
 ) -> Iterator[Figure]:
-    yield from _of_mean("pfc", stored.pfc, computed.pfc)
-    yield from _of_mean("elapsed", stored.elapsed, computed.elapsed)
-    yield from _of_mean("turnaround", stored.turnaround, computed.turnaround)
+    for name in HOST_MEANS:
+        yield from _of_mean(name, getattr(stored, name), getattr(computed, name))
 
 
 def _of_app(stored: claims.AppStatistics, computed: claims.AppStatistics) -> Iterator[Figure]:
     found, expected = stored.counted or claims.AppIncrement(), computed.counted or claims.AppIncrement()
-    yield "benchmark_credit", found.benchmark_credit, expected.benchmark_credit
-    yield "counted_credit", found.counted_credit, expected.counted_credit
-    yield "cpu_seconds", found.cpu_seconds, expected.cpu_seconds
-    yield "jobs", found.jobs, expected.jobs
+    for name in COUNTED:
+        yield name, getattr(found, name), getattr(expected, name)
     yield "flops_scale", stored.flops_scale, computed.flops_scale
 
 
@@ -299,19 +294,25 @@ class _Recomputation:
             ConfigError: its credit system is not installed any more.
         """
         first = group[0]
-        facts = [
-            read_facts(
-                line.facts, result_id=line.result_id, host_id=line.host_id, app_version_id=line.app_version_id
-            )
-            for line in group
-        ]
+        facts = [read_facts(line) for line in group]
         terms = books.GrantTerms(
             system=find_system(first.system),
             unit=claims.CreditUnit(first.unit),
             max_granted=facts[0].max_granted,
         )
         app_id = self._statistics.adopt(group, facts)
-        return self._book.apply(_judged_again(first, facts, terms, app_id, self._book))
+        workunit_id = WorkunitId(first.workunit_id)
+        self._book.canonical_credit = {workunit_id: facts[0].canonical_credit}
+        event = books.ResultsJudged(
+            terms=terms,
+            app_id=app_id,
+            workunit_id=workunit_id,
+            workunit=facts[0].workunit,
+            valid=[each.result for each in facts],
+            straggler=facts[0].straggler,
+            now=first.time,
+        )
+        return self._book.apply(event)
 
     def _message_again(self, line: LedgerLine) -> list[books.BookEntry]:
         result_id, facts = ResultId(line.result_id), read_message_facts(line.facts)
@@ -361,24 +362,3 @@ def grouped(lines: Iterator[LedgerLine]) -> Iterator[list[LedgerLine]]:
             group = []
     if group:
         yield group
-
-
-def _judged_again(
-    line: LedgerLine,
-    facts: list[books.GrantFacts],
-    terms: books.GrantTerms,
-    app_id: AppId,
-    book: books.CreditBook,
-) -> books.ResultsJudged:
-    """Return the event behind a group of entries; the facts hold what its hosts had done before."""
-    workunit_id = WorkunitId(line.workunit_id)
-    book.canonical_credit = {workunit_id: facts[0].canonical_credit}
-    return books.ResultsJudged(
-        terms=terms,
-        app_id=app_id,
-        workunit_id=workunit_id,
-        workunit=facts[0].workunit,
-        valid=[each.result for each in facts],
-        straggler=facts[0].straggler,
-        now=line.time,
-    )

@@ -9,8 +9,8 @@ scales that were applied are kept in the project's folder: whatever recomputes s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 
 from starlette.requests import Request
@@ -19,18 +19,19 @@ from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.errors import ConfigError, RemoteProtocolError
 from cobblestone.domain.exports import ProjectScales, PublishedScale, VersionScale
-from cobblestone.domain.values import AppId, AppVersionId
+from cobblestone.domain.values import AppId, AppVersionId, form_of
 from cobblestone.ops.files import write_durably
 from cobblestone.policy.credit.cross_project import applied_scales
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.policy.credit.registry import find_scales
-from cobblestone.policy.credit.scales import VersionRecord
+from cobblestone.policy.credit.scales import VersionRecord, VersionScales
 from cobblestone.policy.dispatch.versions import is_gpu_class
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import OfferCache
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.service.context import CachedRead
+from cobblestone.service.http.requests import OPEN_HEADERS
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import credit_statistics
 from cobblestone.store.credit.credit_statistics import StoredScale
@@ -38,11 +39,7 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.wire.project import scales as wire
 
 KEPT_FILE = "published_scales.json"
-_HEADERS = {
-    "Access-Control-Allow-Origin": "*",
-    "Cache-Control": "public, max-age=60",
-    "X-Content-Type-Options": "nosniff",
-}
+MAX_VERSIONS = 5_000
 
 
 def uses_gpu(ctx: ServerContext) -> Callable[[str], bool]:
@@ -70,14 +67,14 @@ class ScaleExport:
 
     def _answer(self, write: Callable[[ProjectScales], bytes], media_type: str) -> Callable[..., object]:
         async def endpoint(request: Request) -> Response:
-            return Response(write(await self._exported.get()), media_type=media_type, headers=_HEADERS)
+            return Response(write(await self._exported.get()), media_type=media_type, headers=OPEN_HEADERS)
 
         return endpoint
 
     def _read(self, db: Database) -> ProjectScales:
         now = self._ctx.clock()
         settings = self._ctx.settings
-        found = credit_statistics.scales_in_use(db)
+        found = credit_statistics.scales_in_use(db)[:MAX_VERSIONS]
         is_gpu = uses_gpu(self._ctx)
         with_cpu = {version.app_id for version in found if not is_gpu(version.plan_class)}
         return ProjectScales(
@@ -86,11 +83,9 @@ class ScaleExport:
             credit_per_gflops_day=settings.credit.per_gflops_day,
             time=now,
             versions=tuple(
-                VersionScale(
-                    app_name=version.app_name,
-                    platform=version.platform,
-                    plan_class=version.plan_class,
-                    version_num=version.version_num,
+                form_of(
+                    VersionScale,
+                    version,
                     expavg_credit=decayed(version.recent, now),
                     pfc_scale=version.scale,
                     measured=version.app_id in with_cpu,
@@ -138,30 +133,26 @@ def plan_scales(db: Database, is_gpu: Callable[[str], bool], published: Mapping[
     changes: list[ScaleChange] = []
     smallest: dict[AppId, float] = {}
     n_other = 0
-    for app_id, group in groupby(credit_statistics.scales_in_use(db), key=lambda version: version.app_id):
-        versions = list(group)
-        records = [
-            VersionRecord(
-                app_version_id=version.app_version_id,
-                is_gpu=is_gpu(version.plan_class),
-                plan_class=version.plan_class,
-                pfc=version.pfc,
-            )
-            for version in versions
-        ]
+    for versions, records in _by_app(credit_statistics.scales_in_use(db), is_gpu):
         if not all(record.is_gpu for record in records):
             n_other += len(versions)
             continue
-        found = applied_scales(records, published)
-        scales: Mapping[AppVersionId, float] = {}
-        if found is not None:
-            scales = found.scales
-        if found is not None and found.min_avg_pfc is not None:
-            smallest[app_id] = found.min_avg_pfc
-        changes += (
-            ScaleChange(version=version, new_scale=scales.get(version.app_version_id)) for version in versions
-        )
+        found = applied_scales(records, published) or VersionScales()
+        if found.min_avg_pfc is not None:
+            smallest[versions[0].app_id] = found.min_avg_pfc
+        changes += [
+            ScaleChange(version=each, new_scale=found.scales.get(each.app_version_id)) for each in versions
+        ]
     return ScalePlan(changes=tuple(changes), min_avg_pfc=smallest, n_other_versions=n_other)
+
+
+def _by_app(
+    found: Iterable[StoredScale], is_gpu: Callable[[str], bool]
+) -> Iterator[tuple[list[StoredScale], list[VersionRecord]]]:
+    """Yield the versions of each app, and their records."""
+    for _, group in groupby(found, key=lambda version: version.app_id):
+        versions = list(group)
+        yield versions, [form_of(VersionRecord, each, is_gpu=is_gpu(each.plan_class)) for each in versions]
 
 
 async def apply_scales(ctx: ServerContext, published: Mapping[str, float], *, dry_run: bool) -> ScalePlan:
@@ -220,22 +211,17 @@ def update_scales(
     """
     tx.lock("app_version", [version.id for version in apps.list_versions(tx)])
     plan_classes = offers.get(tx).catalogue.plan_classes
-    systems = {app.id: app.credit_system for app in apps.list_apps(tx)}
-    averages = credit_statistics.app_statistics(tx, sorted(systems))
+    stored = credit_statistics.scales_in_use(tx, deprecated=True)
+    averages = credit_statistics.app_statistics(tx, sorted({version.app_id for version in stored}))
     elapsed = credit_statistics.seconds_since_scales(tx, now=now)
-    changed = 0
-    for app_id, versions in credit_statistics.current_versions(tx).items():
-        records = [
-            replace(record, is_gpu=is_gpu_class(record.plan_class, plan_classes)) for record, _ in versions
-        ]
+    scales: dict[AppVersionId, float] = {}
+    smallest: dict[AppId, float] = {}
+    for versions, records in _by_app(stored, lambda name: is_gpu_class(name, plan_classes)):
+        app_id, system = versions[0].app_id, versions[0].credit_system
         found = applied_scales(records, published or {}) or find_scales(
-            systems[app_id], records, previous=averages[app_id].min_avg_pfc, elapsed=elapsed
+            system, records, previous=averages[app_id].min_avg_pfc, elapsed=elapsed
         )
-        before = {record.app_version_id: scale for record, scale in versions}
-        new = [(id_, scale) for id_, scale in found.scales.items() if scale != before[id_]]
-        credit_statistics.save_scales(tx, new)
+        scales |= found.scales
         if found.min_avg_pfc is not None:
-            credit_statistics.save_min_avg_pfc(tx, app_id, found.min_avg_pfc)
-        changed += len(new)
-    tx.wake(apps.CATALOGUE_CHANGED)
-    return changed
+            smallest[app_id] = found.min_avg_pfc
+    return credit_statistics.set_scales(tx, scales, min_avg_pfc=smallest)

@@ -5,14 +5,14 @@ Each message is handled once: its mark and its ledger entry are one write.
 
 from __future__ import annotations
 
-from cobblestone.domain.values import HostId, UserId
+from cobblestone.domain.values import UserId
 from cobblestone.domain.work import Result, ServerState
 from cobblestone.policy.credit import book as books
 from cobblestone.policy.credit.claims import CreditUnit
 from cobblestone.server.core.context import ServerContext
+from cobblestone.server.credit.grant_batch import ledger_entry
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger
-from cobblestone.store.credit.credit_facts import write_facts
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts
 from cobblestone.store.work import messages
@@ -27,8 +27,6 @@ SYSTEM = "trickle"
 
 class TrickleCredit:
     """Grants credit for messages of the variety ``trickle_credit``, for apps that allow it."""
-
-    name = "trickles"
 
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
@@ -89,7 +87,8 @@ class _Batch:
             now=self._now,
         )
         self._entries += [
-            self._entry(result, result.host_id, result.user_id, entry) for entry in self._book.apply(event)
+            ledger_entry(result, entry, system=SYSTEM, unit=self._unit, kind=ledger.TRICKLE)
+            for entry in self._book.apply(event)
         ]
 
     def _facts(self, message: StoredTrickle, result: Result, returned: float) -> books.TrickleFacts:
@@ -108,25 +107,6 @@ class _Batch:
                 unit=self._unit,
                 now=self._now,
             ),
-        )
-
-    def _entry(
-        self, result: Result, host_id: HostId, user_id: UserId, entry: books.BookEntry
-    ) -> ledger.CreditEntry:
-        return ledger.CreditEntry(
-            result_id=result.id,
-            workunit_id=result.workunit_id,
-            host_id=host_id,
-            user_id=user_id,
-            app_version_id=result.app_version_id,
-            system=SYSTEM,
-            claimed=entry.credit.claimed,
-            granted=entry.credit.granted,
-            unit=self._unit.per_gflops_day,
-            work_start=entry.work_start,
-            reasons=entry.credit.reasons,
-            facts=write_facts(entry.facts),
-            kind=ledger.TRICKLE,
         )
 
     def save(self) -> None:

@@ -29,7 +29,7 @@ from cobblestone.store.credit import app_credit, contributions, history
 from cobblestone.store.credit import app_credit as averages
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import ranking
-from cobblestone.store.people import account_changes, consents, credentials, hosts, mails, users
+from cobblestone.store.people import account_changes, consents, credentials, hosts
 from cobblestone.store.work import archive, job_results
 
 log = structlog.get_logger(__name__)
@@ -49,9 +49,7 @@ async def keep_accounts(ctx: ServerContext) -> int:
         log.info("account_erased", user=user_id)
     forgotten = await ctx.store.awrite(
         lambda tx: (
-            credentials.drop_expired_codes(tx, now=now)
-            + mails.forget_old(tx, now=now)
-            + users.forget_ended_sessions(tx, now=now)
+            credentials.forget_expired(tx, now=now)
             + consents.forget_announced(tx, before=now - KEEP_DELETIONS)
         )
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -47,13 +47,7 @@ def sign_version(
     if current is None:
         raise ConfigError("The project has no code-signing key. Create one with: cobblestone key rotate")
     check_signatures({file: file.signature for file in version.files if file.signature}, current.public_key)
-    version = replace(
-        version,
-        files=tuple(
-            file if file.signature else replace(file, signature=known.get(file.name, ""))
-            for file in version.files
-        ),
-    )
+    version = _with_signatures(version, lambda file: known.get(file.name, ""))
     if private_key is None or version.signed:
         return version
     if not wire.same_key(wire.encode_public_key(private_key.public_key()), current.public_key):
@@ -62,13 +56,13 @@ def sign_version(
             "public key. Put the right one there, or remove it and import signatures: "
             "cobblestone key import"
         )
-    return replace(
-        version,
-        files=tuple(
-            file if file.signature else replace(file, signature=wire.sign_md5(private_key, file.md5).strip())
-            for file in version.files
-        ),
-    )
+    return _with_signatures(version, lambda file: wire.sign_md5(private_key, file.md5).strip())
+
+
+def _with_signatures(version: AppVersion, signature: Callable[[AppFile], str]) -> AppVersion:
+    """Return a version with a signature of each file that has none."""
+    signed = (each if each.signature else replace(each, signature=signature(each)) for each in version.files)
+    return replace(version, files=tuple(signed))
 
 
 def check_signatures(signatures: Mapping[AppFile, str], public_key: str) -> None:

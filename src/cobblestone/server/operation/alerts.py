@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from cobblestone.domain.reasons import HealthWarning
 from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.ops.settings import Settings
 from cobblestone.policy.credit.history import is_overdue
@@ -18,7 +19,7 @@ from cobblestone.server.core.roles import WATCHER, Role
 from cobblestone.server.files.exports import last_export
 from cobblestone.server.operation.rollout import advance_rollouts
 from cobblestone.service.context import CachedRead
-from cobblestone.service.health import DaemonHealth, HealthWarning
+from cobblestone.service.health import DaemonHealth
 from cobblestone.service.supervision import role_warnings
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation.figures import (

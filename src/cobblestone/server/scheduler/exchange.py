@@ -161,10 +161,12 @@ class SchedulerExchange:
             identity.SimilarHosts(
                 claimed=claimed,
                 claimed_number=message.hostid,
-                same_cpid=() if sure or not cpid else tuple(hosts.hosts_by_cpid(tx, user.id, cpid)),
+                same_cpid=()
+                if sure or not cpid
+                else tuple(hosts.hosts_named(tx, user.id, "host_cpid", cpid)),
                 similar=()
                 if sure or message.allow_multiple_clients
-                else tuple(hosts.hosts_by_name(tx, user.id, description.domain_name)),
+                else tuple(hosts.hosts_named(tx, user.id, "domain_name", description.domain_name)),
             ),
         )
         host = decision.host or hosts.create_host(tx, user.id, host_cpid=cpid, venue=user.venue, now=self.now)

@@ -202,7 +202,7 @@ class FoundPages(Pages[ProjectSite]):
         path = visit.ctx.archive.path
 
         def read(db: Database) -> dict[str, Any]:
-            rows = page_queries.list_canonical(db, user.id, before=before)
+            rows = page_queries.list_tasks(db, TaskOwner(user_id=user.id), canonical=True, before=before)
             shown = rows[: page_queries.PAGE_SIZE]
             open_apps = {app.id for app in apps.list_apps(db) if app.show_outputs}
             ids = [row.result.id for row in shown if row.result.app_id in open_apps]
@@ -224,7 +224,7 @@ class FoundPages(Pages[ProjectSite]):
 
         def read(db: Database) -> tuple[str, StoredOutput] | None:
             row = page_queries.task(db, result_id)
-            if row is None or row.result.user_id != user.id or not page_queries.is_canonical(db, result_id):
+            if row is None or row.result.user_id != user.id or not row.is_canonical:
                 return None
             if not apps.app_by_id(db, row.result.app_id).show_outputs:
                 return None

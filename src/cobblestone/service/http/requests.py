@@ -11,6 +11,13 @@ from starlette.types import Receive, Scope, Send
 
 from cobblestone.domain.errors import Busy, CobblestoneError
 
+#: Of figures that anyone may read, also the pages of other sites, and keep for a minute.
+OPEN_HEADERS = {
+    "Access-Control-Allow-Origin": "*",
+    "Cache-Control": "public, max-age=60",
+    "X-Content-Type-Options": "nosniff",
+}
+
 #: What any request may send; a client's ordinary request is a tenth of it.
 SMALL_BODY_BYTES = 65_536
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import msgspec
 
@@ -14,9 +13,7 @@ from cobblestone.domain.job_form import JobForm
 from cobblestone.domain.values import AppId, AppVersionId
 from cobblestone.store.catalog import files
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.engine.mapping import RowMapper
-
-T = TypeVar("T")
+from cobblestone.store.engine.mapping import RowMapper, to_json
 
 #: Woken when apps or versions change: processes that keep a copy read it again.
 CATALOGUE_CHANGED = "catalogue"
@@ -25,15 +22,6 @@ _APPS = RowMapper(App)
 _STORED_APP = _APPS.writer(without=("id", "create_time"))
 _VERSIONS = RowMapper(AppVersion)
 _STORED_VERSION = _VERSIONS.writer(without=("id",))
-
-
-def to_json(value: object) -> str:
-    """Return JSON text of a domain value."""
-    return msgspec.json.encode(value).decode()
-
-
-def _from_json(text: str, kind: type[T]) -> T:
-    return msgspec.json.decode(text, type=kind)
 
 
 # -- apps ----------------------------------------------------------------------
@@ -72,7 +60,7 @@ def job_form(db: Database, app_id: AppId) -> JobForm:
     text = db.value("SELECT command FROM app WHERE id = ?", (app_id,))
     if text is None:
         raise NotFound(f"There is no app {app_id}.")
-    return _from_json(text, JobForm)
+    return msgspec.json.decode(text, type=JobForm)
 
 
 def create_app(tx: Transaction, app: App, *, form: JobForm, now: float) -> App:
@@ -174,10 +162,9 @@ def set_version_deprecated(tx: Transaction, version_id: AppVersionId, deprecated
     """
     tx.execute("UPDATE app_version SET deprecated = ? WHERE id = ?", (int(deprecated), version_id))
     tx.wake(CATALOGUE_CHANGED)
-    version = version_by_id(tx, version_id)
-    if version is None:
-        raise NotFound(f"There is no app version {version_id}.")
-    return version
+    return tx.needed(
+        _VERSIONS, "app_version WHERE id = ?", (version_id,), f"There is no app version {version_id}."
+    )
 
 
 def earlier_versions(db: Database, version: AppVersion) -> list[tuple[AppVersionId, int]]:

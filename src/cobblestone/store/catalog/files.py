@@ -227,10 +227,7 @@ def content_md5(path: Path, *, packed: bool = False) -> str:
     """Return the MD5 of a file, or of its decompressed content; empty if it cannot be decompressed."""
     try:
         with gzip.open(path) if packed else path.open("rb") as stream:
-            md5 = hashlib.md5(usedforsecurity=False)
-            while chunk := stream.read(CHUNK):
-                md5.update(chunk)
-            return md5.hexdigest()
+            return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     except (gzip.BadGzipFile, EOFError, zlib.error):
         return ""
 
@@ -376,12 +373,8 @@ def delete_unused(
             f"UPDATE file SET refs = {_DELETING} WHERE name = ? AND refs = 0 AND touched_time < ?",
             [(row[0], before) for row in rows],
         )
-        return [
-            row[0]
-            for row in tx.query(
-                f"SELECT name FROM file WHERE refs <= 0 AND refs = {_DELETING} LIMIT ?", (limit,)
-            )
-        ]
+        rows = tx.query(f"SELECT name FROM file WHERE refs <= 0 AND refs = {_DELETING} LIMIT ?", (limit,))
+        return [row[0] for row in rows]
 
     if store.read(
         lambda db: db.value("SELECT 1 FROM file WHERE refs <= 0 AND touched_time < ? LIMIT 1", (before,))

@@ -95,12 +95,8 @@ def count(tx: Transaction, *, limit: int) -> int:
 
 def forget_absent(tx: Transaction, *, before: float, limit: int) -> int:
     """Forget computers that have not called since ``before`` (Unix seconds), so that others' copies count; return how many."""
-    hosts = [
-        row[0]
-        for row in tx.query(
-            "SELECT host_id FROM host_storage WHERE seen < ? ORDER BY host_id LIMIT ?", (before, limit)
-        )
-    ]
+    absent = "SELECT host_id FROM host_storage WHERE seen < ? ORDER BY host_id LIMIT ?"
+    hosts = [row[0] for row in tx.query(absent, (before, limit))]
     forget_hosts(tx, hosts)
     return len(hosts)
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import takewhile
@@ -28,6 +28,7 @@ from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, Rece
 from cobblestone.domain.values import AppId, value
 from cobblestone.policy.credit.rac import OWNERS, SMALLEST_IDLE, corrected, credited, idle_decayed, joined
 from cobblestone.store.averages import CREDIT
+from cobblestone.store.credit.credit_facts import EntryAmount
 from cobblestone.store.credit.ledger import GRANTS
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
@@ -36,37 +37,58 @@ from cobblestone.store.engine.mapping import RowMapper
 SETTLED_SECONDS = 60.0
 
 
-@value(kw_only=True)
-class FollowedEntry:
-    """An entry of the ledger with its app.  Times in Unix seconds."""
+class Owner(StrEnum):
+    """An owner of credit."""
 
-    id: int
-    time: float
-    user_id: int
-    host_id: int
-    team_id: int | None
-    granted: float
-    work_start: float
-    kind: str
-    result_id: int
+    USER = "user"
+    HOST = "host"
+    TEAM = "team"
+
+
+@value(kw_only=True)
+class FollowedEntry(EntryAmount):
+    """An entry of the ledger with its app."""
+
     app_id: int | None  #: None: of an anonymous version, and the result was purged
+
+    def owners(self) -> list[tuple[Owner, int]]:
+        """Return who gets the credit."""
+        found = ((Owner.USER, self.user_id), (Owner.HOST, self.host_id), (Owner.TEAM, self.team_id))
+        return [(owner, id_) for owner, id_ in found if id_ is not None]
 
 
 _ENTRIES = RowMapper(FollowedEntry, {"app_id": "NULL"})
 
 
-def next_entries(tx: Transaction, mark: str, *, now: float, limit: int) -> list[FollowedEntry]:
+def follow(
+    tx: Transaction,
+    mark: str,
+    take: Callable[[Transaction, Sequence[FollowedEntry]], None],
+    *,
+    now: float,
+    limit: int,
+) -> int:
+    """Take in the next entries after the place named ``mark``, and record that; return how many."""
+    entries = _next_entries(tx, mark, now=now, limit=limit)
+    if entries:
+        take(tx, entries)
+        set_meta(tx, mark, str(entries[-1].id))
+    return len(entries)
+
+
+def _next_entries(tx: Transaction, mark: str, *, now: float, limit: int) -> list[FollowedEntry]:
     """Return the next entries after the place named ``mark``, oldest first, until the first that must wait.
 
     What stands behind that one waits too, though it may be older: the clock is read before an entry gets its number.
     """
-    reached = int(tx.value("SELECT value FROM meta WHERE key = ?", (mark,)) or 0)
+    reached = int(meta(tx, mark) or 0)
     rows = tx.query(
         f"SELECT {_ENTRIES.columns}, app_version_id FROM credit_entry WHERE id > ? ORDER BY id LIMIT ?",
         (reached, limit),
     )
     behind = ((_ENTRIES.load(row), row[-1]) for row in rows)
-    settled = takewhile(lambda each: not _is_fresh(each[0].time, now=now), behind)
+    # A time far ahead comes from a clock set back since, or is damaged.
+    settled = takewhile(lambda each: not abs(now - each[0].time) < SETTLED_SECONDS, behind)
     found = [each for each in settled if math.isfinite(each[0].time)]
     # By their ids, for a join may be planned as a walk through all results.
     of_result = by_id(
@@ -81,37 +103,27 @@ def next_entries(tx: Transaction, mark: str, *, now: float, limit: int) -> list[
     ]
 
 
-def _is_fresh(time: float, *, now: float) -> bool:
-    """Return whether an entry must wait.  A time far ahead comes from a clock set back since, or is damaged."""
-    return abs(now - time) < SETTLED_SECONDS
-
-
 def by_id(tx: Transaction, sql: str, ids: Iterable[int | None]) -> dict[int, int]:
     """Return the second column of a query by the first, for some ids."""
     return dict(tx.query_in(sql, sorted({id_ for id_ in ids if id_ is not None})))
 
 
-def move_mark(tx: Transaction, mark: str, last: FollowedEntry) -> None:
-    """Record that everything up to ``last`` was taken in."""
+def meta(db: Database, key: str) -> str | None:
+    """Return a text that the database keeps beside its tables, or None."""
+    return db.value("SELECT value FROM meta WHERE key = ?", (key,))
+
+
+def set_meta(tx: Transaction, key: str, text: str) -> None:
+    """Store a text that `meta` reads."""
     tx.execute(
         "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        (mark, str(last.id)),
+        (key, text),
     )
 
 
 #: Entries in one write: some 15 ms, in which nothing else can write on SQLite.
 PORTION = 500
 _MARK = "app_credit_entry"
-
-
-class Owner(StrEnum):
-    """An owner of credit."""
-
-    USER = "user"
-    HOST = "host"
-    TEAM = "team"
-
-
 TABLES: Mapping[Owner, str] = {Owner.USER: "user_account", Owner.HOST: "host", Owner.TEAM: "team"}
 
 
@@ -133,9 +145,10 @@ _Key = tuple[str, int, int]  # kind of owner, app, owner
 
 def follow_ledger(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
     """Take in the next entries of the ledger; return how many."""
-    entries = next_entries(tx, _MARK, now=now, limit=limit)
-    if not entries:
-        return 0
+    return follow(tx, _MARK, _take, now=now, limit=limit)
+
+
+def _take(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
     survivors = by_id(
         tx,
         "SELECT id, merged_into FROM host WHERE merged_into IS NOT NULL AND id IN (??)",
@@ -145,18 +158,11 @@ def follow_ledger(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
     for entry in entries:
         if entry.app_id is None:
             continue
-        host_id = survivors.get(entry.host_id, entry.host_id)
-        for owner, owner_id in (
-            (Owner.USER, entry.user_id),
-            (Owner.HOST, host_id),
-            (Owner.TEAM, entry.team_id),
-        ):
-            if owner_id is not None:
-                shares[owner, entry.app_id, owner_id].append(entry)
+        for owner, id_ in entry.owners():
+            owner_id = survivors.get(id_, id_) if owner is Owner.HOST else id_
+            shares[owner, entry.app_id, owner_id].append(entry)
     known = _known(tx, shares)
     _save(tx, {key: _with_entries(key, known.get(key), of_owner) for key, of_owner in shares.items()})
-    move_mark(tx, _MARK, entries[-1])
-    return len(entries)
 
 
 def merge_hosts(tx: Transaction, earlier: int, later: int, *, now: float) -> None:
@@ -233,11 +239,6 @@ class AverageTable:
     key: tuple[str, ...] = ("id",)
     before_all: Key = (0,)
 
-    @property
-    def in_ledger(self) -> bool:
-        """Return whether its averages are replayed from the ledger."""
-        return self.name in OWNERS
-
 
 AVERAGE_TABLES = (
     *map(AverageTable, OWNERS),
@@ -282,7 +283,7 @@ def decay_idle(tx: Transaction, table: AverageTable, idle: Sequence[IdleAverage]
         f"UPDATE {table.name} SET expavg_credit = ?, expavg_time = ? WHERE {same} AND expavg_time = ?",
         changed,
     )
-    if table.in_ledger:
+    if table.name in OWNERS:  # its averages are replayed from the ledger
         tx.execute(
             "INSERT INTO credit_decay (time, table_name, first_id, last_id, last_entry_id)"
             " VALUES (?, ?, ?, ?, (SELECT COALESCE(MAX(id), 0) FROM credit_entry))",

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from cobblestone.domain.statistics import Contribution, CreditStatement
-from cobblestone.domain.values import value
+from cobblestone.domain.values import form_of, value
 from cobblestone.policy.credit.rac import credited, joined
 from cobblestone.store.averages import CREDIT
-from cobblestone.store.credit.app_credit import FollowedEntry, Owner, move_mark, next_entries
+from cobblestone.store.credit.app_credit import FollowedEntry, Owner, follow, meta
 from cobblestone.store.credit.ledger import GRANTS
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
@@ -104,31 +104,22 @@ _files = msgspec.json.Decoder(tuple[_Sized, ...]).decode
 
 def follow_transfers(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
     """Count transfers of the next entries of the ledger; return how many entries.  Those before the first call are skipped."""
-    if tx.value("SELECT value FROM meta WHERE key = ?", (_MARK,)) is None:
+    if meta(tx, _MARK) is None:
         tx.execute(
             "INSERT INTO meta (key, value) SELECT ?, CAST(coalesce(max(id), 0) AS TEXT) FROM credit_entry",
             (_MARK,),
         )
         return 0
-    entries = next_entries(tx, _MARK, now=now, limit=limit)
-    if not entries:
-        return 0
+    return follow(tx, _MARK, _take, now=now, limit=limit)
+
+
+def _take(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
     grants = [entry for entry in entries if entry.kind in GRANTS]
     if grants:
-        sent = _sent(tx, grants)
+        sql = "SELECT result_id, CAST(sum(nbytes) AS INTEGER) FROM upload WHERE result_id IN (??) GROUP BY result_id"
+        sent = dict(tx.query_in(sql, [entry.result_id for entry in grants]))
         lines = [line for entry in grants for line in _lines(tx, entry, sent.get(entry.result_id, 0))]
         grant(tx, lines)
-    move_mark(tx, _MARK, entries[-1])
-    return len(entries)
-
-
-def _sent(tx: Transaction, grants: Iterable[FollowedEntry]) -> Mapping[int, int]:
-    return dict(
-        tx.query_in(
-            "SELECT result_id, CAST(sum(nbytes) AS INTEGER) FROM upload WHERE result_id IN (??) GROUP BY result_id",
-            [entry.result_id for entry in grants],
-        )
-    )
 
 
 def _lines(tx: Transaction, entry: FollowedEntry, sent: int) -> Sequence[ContributionEntry]:
@@ -138,13 +129,11 @@ def _lines(tx: Transaction, entry: FollowedEntry, sent: int) -> Sequence[Contrib
         (Contribution.RECEIVED, sum(new.values()), {"files": sorted(new)}),
     )
     return [
-        ContributionEntry(
-            time=entry.time,
+        form_of(
+            ContributionEntry,
+            entry,
             kind=kind,
-            host_id=entry.host_id,
-            user_id=entry.user_id,
             amount=float(amount),
-            work_start=entry.work_start,
             facts={"result": entry.result_id, **facts},
         )
         for kind, amount, facts in found

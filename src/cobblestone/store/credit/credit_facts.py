@@ -10,8 +10,8 @@ samples, mean, variance and ``q``.  Figures that JSON cannot carry are written a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, fields
 from operator import attrgetter
 from typing import Any
 
@@ -20,30 +20,37 @@ import msgspec
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.reasons import restored
 from cobblestone.domain.statistics import RunningAverage
-from cobblestone.domain.values import AppVersionId, HostId, ResultId
+from cobblestone.domain.values import AppVersionId, HostId, ResultId, value
 from cobblestone.policy.credit import claims
 from cobblestone.policy.credit.book import GrantFacts, MessageFacts, TrickleFacts, TrickleRules
 from cobblestone.store.engine.engine import Row
+from cobblestone.store.engine.mapping import to_json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerLine:
-    """A ledger entry as it was stored; reasons and facts as JSON values."""
+@value(kw_only=True)
+class EntryAmount:
+    """What an entry of the ledger grants for what, and to whom.  Times in Unix seconds."""
 
     id: int
     time: float
     result_id: int
-    workunit_id: int
     host_id: int
     user_id: int
     team_id: int | None
-    app_version_id: int | None
     kind: str
+    granted: float
+    work_start: float
+
+
+@value(kw_only=True)
+class LedgerLine(EntryAmount):
+    """A ledger entry as it was stored; reasons and facts as JSON values."""
+
+    workunit_id: int
+    app_version_id: int | None
     system: str
     claimed: float
-    granted: float
     unit: float
-    work_start: float
     reasons: list[dict[str, object]]
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
 
@@ -130,52 +137,37 @@ TRICKLE = (
 )
 RULES = ("max_run_time", "median_speed", "percentile_95_speed")
 
-_encode = msgspec.json.Encoder().encode
-_of_result = attrgetter(*RESULT)
-_of_host = attrgetter(*HOST)
-_of_app = attrgetter(*APP)
-_of_counted = attrgetter(*COUNTED)
-_of_workunit = attrgetter(*WORKUNIT)
+_get: Mapping[tuple[str, ...], Callable[[object], tuple[Any, ...]]] = {
+    names: attrgetter(*names) for names in (RESULT, HOST, APP, COUNTED, WORKUNIT, TRICKLE, RULES)
+}
 _of_mean = attrgetter("n", "mean", "variance", "q")
 
 
-def _writable(values: Sequence[Any]) -> Sequence[Any]:
-    """Return the values, with those that JSON cannot represent as text."""
-    return [
-        str(value) if isinstance(value, float) and not math.isfinite(value) else value for value in values
-    ]
+def _values(names: tuple[str, ...], of: object) -> list[Any]:
+    """Return the values of these names, with those that JSON cannot represent as text."""
+    found = _get[names](of)
+    return [str(each) if isinstance(each, float) and not math.isfinite(each) else each for each in found]
 
 
 def write_facts(facts: GrantFacts | MessageFacts) -> str:
     """Return the JSON of the facts that an entry was computed from."""
     if isinstance(facts, MessageFacts):
-        return _write_message(facts)
+        message = {"trickle": _values(TRICKLE, facts.message), "rules": _values(RULES, facts.rules)}
+        return to_json(message)
     host, app, version = facts.result.host_version, facts.app, facts.version
-    result = _of_result(facts.result)
-    if not math.isfinite(sum(result[:12])):
-        result = _writable(result)
+    counted = () if app.counted is None else (_values(COUNTED, app.counted),)
     found: dict[str, object] = {
-        "result": result,
-        "host": None
-        if host is None
-        else (*_of_host(host), _of_mean(host.pfc), _of_mean(host.elapsed), _of_mean(host.turnaround)),
+        "result": _values(RESULT, facts.result),
+        "host": host and (*_values(HOST, host), *(_of_mean(getattr(host, name)) for name in HOST_MEANS)),
         "version": (version.pfc_scale, _of_mean(version.pfc)),
-        "app": _of_app(app) if app.counted is None else (*_of_app(app), _of_counted(app.counted)),
-        "workunit": _of_workunit(facts.workunit)
-        if math.isfinite(facts.workunit.rsc_fpops_est + facts.workunit.rsc_fpops_bound)
-        else _writable(_of_workunit(facts.workunit)),
+        "app": (*_values(APP, app), *counted),
+        "workunit": _values(WORKUNIT, facts.workunit),
         "max_granted": facts.max_granted,
     }
     if facts.straggler:
         found["straggler"] = True
         found["canonical_credit"] = facts.canonical_credit
-    return _encode(found).decode()
-
-
-def _write_message(facts: MessageFacts) -> str:
-    message = _writable([getattr(facts.message, name) for name in TRICKLE])
-    rules = [getattr(facts.rules, name) for name in RULES]
-    return _encode({"trickle": message, "rules": rules}).decode()
+    return to_json(found)
 
 
 def _named(names: Sequence[str], written: Sequence[Any]) -> dict[str, Any]:
@@ -213,18 +205,17 @@ def _app(written: Sequence[Any]) -> claims.AppStatistics:
     return claims.AppStatistics(**_named(APP, written), counted=counted)
 
 
-def read_facts(
-    facts: Mapping[str, Any], *, result_id: int, host_id: int, app_version_id: int | None
-) -> GrantFacts:
-    """Return the facts of a grant; the ids are columns of the ledger."""
+def read_facts(line: LedgerLine) -> GrantFacts:
+    """Return the facts of a grant."""
+    facts = line.facts
     result = _named(RESULT, facts["result"])
     result["platform"] = claims.PlatformKind(result["platform"])
     scale, mean = facts["version"]
     return GrantFacts(
         result=claims.ClaimInput(
-            result_id=ResultId(result_id),
-            host_id=HostId(host_id),
-            app_version_id=AppVersionId(app_version_id or 0),
+            result_id=ResultId(line.result_id),
+            host_id=HostId(line.host_id),
+            app_version_id=AppVersionId(line.app_version_id or 0),
             host_version=None if facts["host"] is None else _host(facts["host"]),
             **result,
         ),

@@ -7,14 +7,14 @@ Where the database does not hold statistics of versions yet, nothing is known an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cobblestone.domain.statistics import RecentAverage, RunningAverage
 from cobblestone.domain.values import AppId, AppVersionId
 from cobblestone.policy.credit.claims import AppIncrement, AppStatistics, VersionStatistics
-from cobblestone.policy.credit.scales import VersionRecord
 from cobblestone.store.averages import RECENT, running_average
+from cobblestone.store.credit.app_credit import meta, set_meta
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 
@@ -35,7 +35,6 @@ _APPS = RowMapper(
 _SAVED_APP = _APPS.writer(without=("min_avg_pfc", "host_scale_check", "credit_per_cpu_second"))
 _VERSIONS = RowMapper(VersionStatistics, {"pfc": running_average("pfc")})
 _SAVED_VERSION = _VERSIONS.writer(without=("pfc_scale",))
-_RECORDS = RowMapper(VersionRecord, {"app_version_id": "id", "is_gpu": "0", "pfc": running_average("pfc")})
 
 
 def app_statistics(db: Database, app_ids: Sequence[AppId]) -> dict[AppId, AppStatistics]:
@@ -77,31 +76,6 @@ def save_version_statistics(tx: Transaction, changed: Mapping[AppVersionId, Vers
     )
 
 
-def current_versions(db: Database) -> dict[AppId, list[tuple[VersionRecord, float]]]:
-    """Return the newest version of each app, platform and plan class that is in use, with its scale, by app.
-
-    ``is_gpu`` of the records is not known here.
-    """
-    found: dict[AppId, list[tuple[VersionRecord, float]]] = {}
-    for row in db.query(
-        f"SELECT {_RECORDS.columns}, app_id, pfc_scale FROM app_version v"
-        " WHERE deprecated = 0 AND version_num = (SELECT MAX(o.version_num) FROM app_version o WHERE"
-        " o.app_id = v.app_id AND o.platform = v.platform AND o.plan_class = v.plan_class AND o.deprecated = 0)"
-        " ORDER BY id"
-    ):
-        app_id, scale = row[-2:]
-        found.setdefault(AppId(app_id), []).append((_RECORDS.load(row), scale))
-    return found
-
-
-def save_scales(tx: Transaction, scales: Iterable[tuple[AppVersionId, float]]) -> None:
-    """Store scales of app versions."""
-    tx.execute_many(
-        "UPDATE app_version SET pfc_scale = ? WHERE id = ?",
-        [(scale, version_id) for version_id, scale in scales],
-    )
-
-
 def save_min_avg_pfc(tx: Transaction, app_id: AppId, average: float) -> None:
     """Store the mean of an app's more efficient kind of versions."""
     tx.execute("UPDATE app SET min_avg_pfc = ? WHERE id = ?", (average, app_id))
@@ -109,15 +83,9 @@ def save_min_avg_pfc(tx: Transaction, app_id: AppId, average: float) -> None:
 
 def seconds_since_scales(tx: Transaction, *, now: float) -> float:
     """Return the seconds since the last call, at first 0: how far scales may have moved since; never negative."""
-    before = tx.value("SELECT value FROM meta WHERE key = ?", (_SCALES_TIME,))
-    tx.execute(
-        "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        (_SCALES_TIME, repr(now)),
-    )
+    before = meta(tx, _SCALES_TIME)
+    set_meta(tx, _SCALES_TIME, repr(now))
     return 0.0 if before is None else max(0.0, now - float(before))
-
-
-MAX_VERSIONS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,16 +118,16 @@ _SCALES = RowMapper(
 )
 
 
-def scales_in_use(db: Database) -> list[StoredScale]:
-    """Return versions in use, the newest of each app, platform and plan class, by app."""
+def scales_in_use(db: Database, *, deprecated: bool = False) -> list[StoredScale]:
+    """Return versions in use, the newest of each app, platform and plan class, by app; ``deprecated``: also of such apps."""
     return db.load(
         _SCALES,
         "app_version v JOIN app a ON a.id = v.app_id"
-        " WHERE v.deprecated = 0 AND a.deprecated = 0 AND NOT EXISTS (SELECT 1 FROM app_version newer"
+        " WHERE v.deprecated = 0 AND a.deprecated <= ? AND NOT EXISTS (SELECT 1 FROM app_version newer"
         " WHERE newer.app_id = v.app_id AND newer.platform = v.platform AND newer.plan_class = v.plan_class"
         " AND newer.deprecated = 0 AND newer.version_num > v.version_num)"
-        " ORDER BY a.name, v.platform, v.plan_class LIMIT ?",
-        (MAX_VERSIONS,),
+        " ORDER BY a.name, v.platform, v.plan_class",
+        (int(deprecated),),
     )
 
 
@@ -167,15 +135,11 @@ def set_scales(
     tx: Transaction, scales: Mapping[AppVersionId, float], *, min_avg_pfc: Mapping[AppId, float]
 ) -> int:
     """Set scales of versions, and the smallest average of apps; return how many versions changed."""
-    if not scales:
-        return 0
     changed = tx.execute_each(
         "UPDATE app_version SET pfc_scale = ? WHERE id = ? AND pfc_scale <> ?",
         [(scale, version_id, scale) for version_id, scale in scales.items()],
     )
-    tx.execute_many(
-        "UPDATE app SET min_avg_pfc = ? WHERE id = ?",
-        [(average, app_id) for app_id, average in min_avg_pfc.items()],
-    )
+    for app_id, average in min_avg_pfc.items():
+        save_min_avg_pfc(tx, app_id, average)
     tx.wake("catalogue")
     return sum(changed)

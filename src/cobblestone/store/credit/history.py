@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from cobblestone.domain.values import float_sum, form_of
 from cobblestone.policy.credit import history
 from cobblestone.policy.credit.history import CreditPeriod, LedgerMark, Reached, day_of
 from cobblestone.store.averages import RECENT
-from cobblestone.store.credit.app_credit import TABLES, FollowedEntry, Owner, move_mark, next_entries
+from cobblestone.store.credit.app_credit import TABLES, FollowedEntry, Owner, follow, meta
 from cobblestone.store.credit.ledger import CORRECTIONS, GRANTS, IS_CORRECTION, IS_GRANT
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
@@ -75,6 +76,7 @@ _MARK = "credit_day_entry"
 _HAS_MILESTONES = (Owner.USER, Owner.TEAM)
 _PERIODS = RowMapper(CreditPeriod, {"recent": RECENT})
 _STORED_PERIOD = _PERIODS.writer()
+_MILESTONES = RowMapper(Reached, {"years": "0"})
 _SAVED_PERIOD = _STORED_PERIOD.upsert("credit_day", "owner", "owner_id", "day")
 
 _Key = tuple[Owner, int]
@@ -82,15 +84,14 @@ _Key = tuple[Owner, int]
 
 def follow_ledger(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
     """Take in the next entries of the ledger; return how many."""
-    entries = next_entries(tx, _MARK, now=now, limit=limit)
-    if not entries:
-        return 0
+    return follow(tx, _MARK, _take, now=now, limit=limit)
+
+
+def _take(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
     # A merge grants nothing; an amount that is no number (a damaged row: the doctor names it) counts for nothing.
     credits_ = [entry for entry in entries if entry.kind != "merge" and math.isfinite(entry.granted)]
     _follow_owners(tx, credits_)
     _follow_apps(tx, credits_)
-    move_mark(tx, _MARK, entries[-1])
-    return len(entries)
 
 
 def _follow_owners(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
@@ -103,20 +104,14 @@ def _follow_owners(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
     )
     marks: dict[_Key, list[LedgerMark]] = defaultdict(list)
     for each in entries:
-        entry = LedgerMark(
-            time=each.time,
-            granted=each.granted,
-            work_start=each.work_start,
+        entry = form_of(
+            LedgerMark,
+            each,
             n_results=int(each.kind in GRANTS),
             granted_time=granted_times.get(each.result_id) if each.kind in CORRECTIONS else None,
         )
-        for owner, owner_id in (
-            (Owner.USER, each.user_id),
-            (Owner.HOST, each.host_id),
-            (Owner.TEAM, each.team_id),
-        ):
-            if owner_id is not None:
-                marks[owner, owner_id].append(entry)
+        for key in each.owners():
+            marks[key].append(entry)
     last = _last_periods(tx, marks)
     created = _creation_times(tx, [key for key in marks if key not in last])
     for key, of_owner in marks.items():
@@ -129,21 +124,16 @@ def _follow_owners(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
 
 
 def _last_periods(tx: Transaction, keys: Iterable[_Key]) -> dict[_Key, CreditPeriod]:
-    found: dict[_Key, CreditPeriod] = {}
-    for key in keys:
-        last = "credit_day WHERE owner = ? AND owner_id = ? ORDER BY day DESC LIMIT 1"
-        if (period := tx.first(_PERIODS, last, key)) is not None:
-            found[key] = period
-    return found
+    last = "credit_day WHERE owner = ? AND owner_id = ? ORDER BY day DESC LIMIT 1"
+    return {key: period for key in keys if (period := tx.first(_PERIODS, last, key)) is not None}
 
 
 def _creation_times(tx: Transaction, keys: Iterable[_Key]) -> dict[_Key, float]:
-    found: dict[_Key, float] = {}
-    for owner, owner_id in keys:
-        created = tx.value(f"SELECT create_time FROM {TABLES[owner]} WHERE id = ?", (owner_id,))
-        if created is not None:
-            found[owner, owner_id] = float(created)
-    return found
+    return {
+        (owner, id_): float(created)
+        for owner, id_ in keys
+        if (created := tx.value(f"SELECT create_time FROM {TABLES[owner]} WHERE id = ?", (id_,))) is not None
+    }
 
 
 def _save(tx: Transaction, key: _Key, changed: Iterable[CreditPeriod]) -> None:
@@ -200,17 +190,15 @@ def credit_periods(db: Database, owner: CreditOwner) -> list[CreditPeriod]:
 
 def milestones_of(db: Database, owner: Owner, owner_id: int) -> list[Reached]:
     """Return an owner's milestones, in order of time."""
-    rows = db.query(
-        "SELECT credit, time FROM milestone WHERE owner = ? AND owner_id = ? ORDER BY time, credit",
-        (owner, owner_id),
-    )
-    return [Reached(credit=credit, time=time) for credit, time in rows]
+    source = "milestone WHERE owner = ? AND owner_id = ? ORDER BY time, credit"
+    return db.load(_MILESTONES, source, (owner, owner_id))
 
 
 def unlike_ledger(db: Database) -> Iterator[tuple[Owner, int, float, float]]:
     """Yield owners whose days differ from the ledger up to the place that was reached, with both sums."""
-    reached = int(db.value("SELECT value FROM meta WHERE key = ?", (_MARK,)) or 0)
-    for owner, column in ((Owner.USER, "user_id"), (Owner.HOST, "host_id"), (Owner.TEAM, "team_id")):
+    reached = int(meta(db, _MARK) or 0)
+    for owner in Owner:
+        column = f"{owner}_id"
         rows = db.query(
             "SELECT l.owner_id, COALESCE(d.granted, 0), l.granted FROM"
             f" (SELECT {column} AS owner_id, sum(granted) AS granted FROM credit_entry WHERE id <= ? AND kind <> 'merge'"
@@ -234,45 +222,33 @@ def start_again(tx: Transaction) -> int:
 
 
 def _follow_apps(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
-    credit: dict[tuple[int, int], float] = defaultdict(float)
-    n_results: dict[tuple[int, int], int] = defaultdict(int)
-    seen: dict[tuple[int, int], set[int]] = defaultdict(set)  # by app and day
+    by_day: dict[tuple[int, int], list[FollowedEntry]] = defaultdict(list)
     for entry in entries:
-        if entry.app_id is None:
-            continue
-        key = entry.app_id, day_of(entry.time)
-        credit[key] += entry.granted
-        if entry.kind in GRANTS:
-            n_results[key] += 1
-            seen[key].add(entry.host_id)
-    n_hosts = _hosts_new_on_day(tx, seen)
+        if entry.app_id is not None:
+            by_day[entry.app_id, day_of(entry.time)].append(entry)
+    rows: list[tuple[object, ...]] = []
+    for (app_id, day), of_day in sorted(by_day.items(), key=lambda item: item[0]):
+        hosts = [entry.host_id for entry in of_day if entry.kind in GRANTS]
+        granted = float_sum(entry.granted for entry in of_day)
+        rows.append(
+            (app_id, day, len(hosts), granted, _hosts_new_on_day(tx, app_id, day, sorted(set(hosts))))
+        )
     tx.execute_many(
         "INSERT INTO app_day (app_id, day, n_results, granted, n_hosts) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (app_id, day) DO UPDATE SET n_results = app_day.n_results + excluded.n_results,"
         " granted = app_day.granted + excluded.granted, n_hosts = app_day.n_hosts + excluded.n_hosts",
-        [(*key, n_results[key], credit[key], n_hosts.get(key, 0)) for key in sorted(credit)],
+        rows,
     )
 
 
-def _hosts_new_on_day(
-    tx: Transaction, seen: Mapping[tuple[int, int], set[int]]
-) -> dict[tuple[int, int], int]:
+def _hosts_new_on_day(tx: Transaction, app_id: int, day: int, hosts: Sequence[int]) -> int:
     """Count computers not credited for an app on a day before, and record that they now are."""
-    found: dict[tuple[int, int], int] = {}
-    for app_id, day in sorted(seen):
-        hosts = sorted(seen[app_id, day])
-        known = dict(
-            tx.query_in(
-                "SELECT host_id, last_day FROM app_host_day WHERE app_id = ? AND host_id IN (??)",
-                hosts,
-                (app_id,),
-            )
-        )
-        fresh = [host for host in hosts if known.get(host, -1) < day]
-        tx.execute_many(
-            "INSERT INTO app_host_day (app_id, host_id, last_day) VALUES (?, ?, ?)"
-            " ON CONFLICT (app_id, host_id) DO UPDATE SET last_day = excluded.last_day",
-            [(app_id, host, day) for host in fresh],
-        )
-        found[app_id, day] = len(fresh)
-    return found
+    sql = "SELECT host_id, last_day FROM app_host_day WHERE app_id = ? AND host_id IN (??)"
+    known = dict(tx.query_in(sql, hosts, (app_id,)))
+    fresh = [host for host in hosts if known.get(host, -1) < day]
+    tx.execute_many(
+        "INSERT INTO app_host_day (app_id, host_id, last_day) VALUES (?, ?, ?)"
+        " ON CONFLICT (app_id, host_id) DO UPDATE SET last_day = excluded.last_day",
+        [(app_id, host, day) for host in fresh],
+    )
+    return len(fresh)

@@ -33,7 +33,7 @@ from cobblestone.policy.credit.rac import OWNERS, CreditTotals, common_moment
 from cobblestone.store.averages import CREDIT
 from cobblestone.store.credit.credit_facts import ENTRY_COLUMNS, DamagedEntry, LedgerLine, read_line
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.engine.mapping import RowMapper
+from cobblestone.store.engine.mapping import RowMapper, to_json
 
 GRANT = "grant"
 TRICKLE = "trickle"  # provisional: part of the final grant
@@ -49,7 +49,6 @@ GRANTS, CORRECTIONS = (GRANT, ESCROW), (CORRECTION, REVOKE)
 IS_GRANT = f"kind IN ('{GRANT}', '{ESCROW}')"
 IS_CORRECTION = f"kind IN ('{CORRECTION}', '{REVOKE}')"
 
-_encode = msgspec.json.Encoder().encode
 _PAGE = 5000
 
 
@@ -162,17 +161,12 @@ def _granted(db: Database, result_ids: Sequence[ResultId]) -> set[int]:
 
 def _teams(db: Database, user_ids: Sequence[UserId]) -> dict[UserId, TeamId | None]:
     """Return the teams that users belong to."""
-    rows = db.query_in("SELECT id, team_id FROM user_account WHERE id IN (??)", user_ids)
-    return {row[0]: row[1] for row in rows}
+    return dict(db.query_in("SELECT id, team_id FROM user_account WHERE id IN (??)", user_ids))
 
 
 def _reasons_text(reasons: Iterable[Reason]) -> str:
     """Return reasons as JSON: each a list of code, sentence and values."""
-    return _encode([_written(each) for each in reasons]).decode()
-
-
-def _written(why: Reason) -> tuple[object, ...]:
-    return why.code, why.sentence, why.plain_values()
+    return to_json([(each.code, each.sentence, each.plain_values()) for each in reasons])
 
 
 def _statements(db: Database, table: str, ids: Sequence[int]) -> dict[int, CreditStatement]:
@@ -182,18 +176,20 @@ def _statements(db: Database, table: str, ids: Sequence[int]) -> dict[int, Credi
 
 def _lock(tx: Transaction, owners: Iterable[Sequence[int | None]]) -> None:
     """Lock the rows of the named owners, in the order of the schema."""
-    found = dict(zip(OWNERS, zip(*owners, strict=True), strict=False))
+    found = _ids(owners)
     for kind in ("host", "app_version", "user_account", "team"):
-        tx.lock(kind, sorted({id_ for id_ in found.get(kind, ()) if id_ is not None}))
+        tx.lock(kind, found.get(kind, ()))
+
+
+def _ids(owners: Iterable[Sequence[int | None]]) -> dict[str, list[int]]:
+    """Return the ids of owners by table."""
+    found = zip(OWNERS, zip(*owners, strict=True), strict=False)
+    return {kind: sorted({id_ for id_ in ids if id_ is not None}) for kind, ids in found}
 
 
 def _totals(db: Database, owners: Iterable[Sequence[int | None]]) -> CreditTotals:
     """Return totals and averages of the named owners."""
-    totals = CreditTotals()
-    wanted = {
-        kind: sorted({id_ for id_ in ids if id_ is not None})
-        for kind, ids in zip(OWNERS, zip(*owners, strict=True), strict=False)
-    }
+    totals, wanted = CreditTotals(), _ids(owners)
     db.ask_ahead(*(partial(_statements, table=kind, ids=ids) for kind, ids in wanted.items()))
     for kind, ids in wanted.items():
         totals.rows[kind] = _statements(db, kind, ids)
@@ -299,7 +295,7 @@ def merge_hosts(
         unit=0.0,
         work_start=now,
         reasons=(why,),
-        facts=_encode({"from_host": earlier, "created": created}).decode(),
+        facts=to_json({"from_host": earlier, "created": created}),
         kind=MERGE,
     )
     _append(tx, entry, None, now=now)
@@ -345,7 +341,7 @@ def _append_correction(
         claimed=0.0,
         granted=amount,
         reasons=(why,),
-        facts=_encode({"granted_time": granted_time, **facts}).decode(),
+        facts=to_json({"granted_time": granted_time, **facts}),
         kind=kind,
     )
     _append(tx, entry, line.team_id, now=now)
@@ -361,8 +357,7 @@ def _append(tx: Transaction, entry: CreditEntry, team_id: int | None, *, now: fl
 
 def trickle_seconds(db: Database, result_ids: Sequence[ResultId]) -> dict[ResultId, float]:
     """Return the run time of results already credited for trickle messages."""
-    rows = db.query_in("SELECT id, trickle_seconds FROM result WHERE id IN (??)", result_ids)
-    return {ResultId(row[0]): row[1] for row in rows}
+    return dict(db.query_in("SELECT id, trickle_seconds FROM result WHERE id IN (??)", result_ids))
 
 
 def open_and_returned(db: Database, user_id: UserId, *, after: float) -> tuple[float, float]:
@@ -465,9 +460,7 @@ def ledger(db: Database, on_damage: Callable[[DamagedEntry], None] | None = None
 
 def granted_credits(db: Database) -> dict[int, float]:
     """Return the grants in the rows of results, by id; purged ones are missing."""
-    return {
-        row[0]: row[1] for row in db.query("SELECT id, granted_credit FROM result WHERE granted_credit <> 0")
-    }
+    return dict(db.query("SELECT id, granted_credit FROM result WHERE granted_credit <> 0"))
 
 
 def entries_of_result(db: Database, result_id: int) -> list[LedgerLine]:

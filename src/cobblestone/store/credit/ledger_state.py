@@ -16,9 +16,9 @@ from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, Use
 from cobblestone.policy.credit.ledger_system import records
 from cobblestone.policy.credit.ledger_system.book import LedgerBook
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.engine.mapping import RowMapper
+from cobblestone.store.engine.mapping import RowMapper, to_json
 
-_encode = msgspec.json.Encoder().encode
+_PAGE = 5000
 _KINDS: Mapping[str, type[records.Event]] = {kind.__name__: kind for kind in get_args(records.Event)}
 
 
@@ -73,19 +73,14 @@ def read_book(
 
 def save_book(tx: Transaction, app_id: int, book: LedgerBook) -> None:
     """Store the records that changed."""
-    rows: list[tuple[object, ...]] = [(app_id, 0, 0, "", text_of(book.app))]
-    rows += [(app_id, 0, *key, text_of(book.versions[key])) for key in sorted(book.changed_versions)]
-    rows += [(app_id, *key, text_of(book.hosts[key])) for key in sorted(book.changed_hosts)]
+    rows: list[tuple[object, ...]] = [(app_id, 0, 0, "", to_json(book.app))]
+    rows += [(app_id, 0, *key, to_json(book.versions[key])) for key in sorted(book.changed_versions)]
+    rows += [(app_id, *key, to_json(book.hosts[key])) for key in sorted(book.changed_hosts)]
     tx.execute_many(
         "INSERT INTO ledger_record (app_id, host_id, app_version_id, usage, state) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (app_id, host_id, app_version_id, usage) DO UPDATE SET state = excluded.state",
         rows,
     )
-
-
-def text_of(record: object) -> str:
-    """Return a record, an event or facts as JSON."""
-    return _encode(record).decode()
 
 
 # -- events ---------------------------------------------------------------------------------------------
@@ -109,22 +104,21 @@ def save_events(
     tx.execute_many(
         "INSERT INTO ledger_event (app_id, seq, time, kind, facts) VALUES (?, ?, ?, ?, ?)",
         [
-            (app_id, seq, now, type(event).__name__, text_of(event))
+            (app_id, seq, now, type(event).__name__, to_json(event))
             for seq, event in enumerate(events, after + 1)
         ],
     )
 
 
-def events(
-    db: Database, app_id: int, *, after: int = 0, page: int = 5000
-) -> Iterator[tuple[int, records.Event]]:
+def events(db: Database, app_id: int) -> Iterator[tuple[int, records.Event]]:
     """Yield the events of an app in their order, numbered.
 
     Raises:
         msgspec.MsgspecError, LookupError: one was damaged.
     """
-    sql = "SELECT seq, kind, facts FROM ledger_event WHERE app_id = ? AND seq > ? ORDER BY seq LIMIT ?"
-    while rows := db.query(sql, (app_id, after, page)):
+    sql = f"SELECT seq, kind, facts FROM ledger_event WHERE app_id = ? AND seq > ? ORDER BY seq LIMIT {_PAGE}"
+    after = 0
+    while rows := db.query(sql, (app_id, after)):
         for seq, kind, text in rows:
             yield seq, msgspec.json.decode(text, type=_KINDS[kind])
         after = rows[-1][0]

@@ -22,7 +22,7 @@ from cobblestone.store.engine.engine import Row
 T = TypeVar("T")
 
 _PLAIN = (int, float, str, bytes, object)
-_to_json = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +179,11 @@ class RowWriter(Generic[T]):
         return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in self.names)} WHERE {key} = ?"
 
 
+def to_json(value: object) -> str:
+    """Return a value as it is stored where there is no column of its type."""
+    return _encode(value).decode()
+
+
 def _codec(kind: Any) -> tuple[Callable[[Any], Any] | None, Callable[[Any], object] | None]:
     """Return functions from and to stored values; None: a value is stored unchanged."""
     if get_origin(kind) in (Union, types.UnionType):
@@ -196,7 +201,7 @@ def _codec(kind: Any) -> tuple[Callable[[Any], Any] | None, Callable[[Any], obje
         # The constructors of enums are slow in a hot loop; a look-up is not.
         by_value = {each.value: each for each in cast("type[Enum]", kind)}
         return by_value.__getitem__, int if issubclass(kind, IntEnum) else str
-    return msgspec.json.Decoder(kind).decode, lambda value: _to_json(value).decode()
+    return msgspec.json.Decoder(kind).decode, to_json
 
 
 def _unless_none(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:

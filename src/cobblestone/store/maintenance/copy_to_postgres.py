@@ -7,7 +7,7 @@ copied is read back and compared.  The SQLite file is only read.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
@@ -43,12 +43,6 @@ class MovedTable:
     stripped: int  #: rows with NUL characters in texts, which PostgreSQL cannot hold: they are left out
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    name: str
-    columns: tuple[str, ...]
-
-
 def move(source: Path, address: str, schema: Schema, *, progress: Progress) -> list[MovedTable]:
     """Copy all rows of a schema's tables; return the copied tables, in order.  The source must not be written meanwhile.
 
@@ -61,7 +55,7 @@ def move(source: Path, address: str, schema: Schema, *, progress: Progress) -> l
     _check_source(source, schema)
     _prepare(source, address, schema)
     with closing(open_reader(source)) as reader:
-        moved = [_move_table(reader, address, table, progress) for table in _tables(reader)]
+        moved = [_move_table(reader, address, *table, progress) for table in _tables(reader).items()]
     _finish(address)
     return moved
 
@@ -104,8 +98,8 @@ def _set_mark(connection: Connection[Row], mark: str | None) -> None:
     connection.execute(sql.SQL("COMMENT ON TABLE alembic_version IS {}").format(mark))
 
 
-def _tables(reader: Any) -> list[_Table]:
-    """Return the tables of the source, each after those that it refers to."""
+def _tables(reader: Any) -> dict[str, list[str]]:
+    """Return the tables of the source and their columns, each after those that it refers to."""
     names = [
         row[0]
         for row in reader.execute(
@@ -118,52 +112,52 @@ def _tables(reader: Any) -> list[_Table]:
         - {name}
         for name in names
     }
-    return [
-        _Table(
-            name, tuple(row[0] for row in reader.execute("SELECT name FROM pragma_table_info(?)", (name,)))
-        )
+    return {
+        name: [row[0] for row in reader.execute("SELECT name FROM pragma_table_info(?)", (name,))]
         for name in TopologicalSorter(needs).static_order()
-    ]
+    }
 
 
-def _move_table(reader: Any, address: str, table: _Table, progress: Progress) -> MovedTable:
+def _move_table(
+    reader: Any, address: str, table: str, columns: Sequence[str], progress: Progress
+) -> MovedTable:
     from cobblestone.store.engine.postgres import connect
 
-    names = ", ".join(f'"{name}"' for name in table.columns)
-    total = int(reader.execute(f"SELECT COUNT(*) FROM {table.name}").fetchone()[0])
-    progress(table.name, 0, total)
-    source = _Rows(reader.execute(f"SELECT {names} FROM {table.name}"))
+    names = ", ".join(f'"{name}"' for name in columns)
+    total = int(reader.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0])
+    progress(table, 0, total)
+    source = _Rows(reader.execute(f"SELECT {names} FROM {table}"))
     with connect(address) as connection:
-        query = f"SELECT {names} FROM {table.name}".encode()
+        query = f"SELECT {names} FROM {table}".encode()
         there = connection.execute(query.replace(names.encode(), b"COUNT(*)", 1), binary=True).fetchone()
         if there is not None and int(there[0]) not in (0, total):
             raise StoreError(
-                f"{table.name} has {there[0]} rows, but {total} are expected. Give an empty database."
+                f"{table} has {there[0]} rows, but {total} are expected. Give an empty database."
             )
         fresh = there is None or int(there[0]) == 0
         with connection.transaction(), connection.cursor() as cursor:
             if fresh:
-                with cursor.copy(f"COPY {table.name} ({names}) FROM STDIN".encode()) as copy:
+                with cursor.copy(f"COPY {table} ({names}) FROM STDIN".encode()) as copy:
                     for row in source:
                         copy.write_row(row)
                         if source.rows % PAGE == 0:
-                            progress(table.name, source.rows, 2 * total)
+                            progress(table, source.rows, 2 * total)
             else:
                 for _ in source:
                     pass
             target = _Rows(_stream(connection, query))
             for _ in target:
                 if target.rows % PAGE == 0:
-                    progress(table.name, total + target.rows, 2 * total)
+                    progress(table, total + target.rows, 2 * total)
             if (target.rows, target.checksum()) != (source.rows, source.checksum()):
                 raise StoreError(
-                    f"The copy of {table.name} differs from the original ({target.rows} of {source.rows} rows arrived)."
+                    f"The copy of {table} differs from the original ({target.rows} of {source.rows} rows arrived)."
                     " Nothing of this table was kept; try again."
                 )
-            if "id" in table.columns:
-                _set_sequence(reader, connection, table.name)
-    progress(table.name, 2 * total, 2 * total)
-    return MovedTable(name=table.name, rows=source.rows, checksum=source.checksum(), stripped=source.stripped)
+            if "id" in columns:
+                _set_sequence(reader, connection, table)
+    progress(table, 2 * total, 2 * total)
+    return MovedTable(name=table, rows=source.rows, checksum=source.checksum(), stripped=source.stripped)
 
 
 class _Rows:

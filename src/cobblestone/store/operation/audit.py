@@ -16,6 +16,7 @@ import msgspec
 from cobblestone.domain.errors import Conflict
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
+from cobblestone.store.operation.listings import Page, newest
 
 MAX_VALUE_CHARACTERS = 4000
 SECRET_NAMES = frozenset(
@@ -76,18 +77,8 @@ def entries(
 
     ``target`` is exact; ``actor`` is the beginning of the name.
     """
-    where, parameters = ["1 = 1"], list[object]()
-    for condition, value in (
-        ("id < ?", before),
-        ("target = ?", target or None),
-        (f"substr(actor, 1, {len(actor)}) = ?", actor or None),
-    ):
-        if value is not None:
-            where.append(condition)
-            parameters.append(value)
-    return db.load(
-        _ENTRIES, f"audit_entry WHERE {' AND '.join(where)} ORDER BY id DESC LIMIT ?", [*parameters, limit]
-    )
+    conditions = {"target = ?": target or None, f"substr(actor, 1, {len(actor)}) = ?": actor or None}
+    return newest(db, Page(limit=limit, before=before), _ENTRIES, "audit_entry WHERE 1 = 1", conditions)
 
 
 def _text(value: object) -> str:

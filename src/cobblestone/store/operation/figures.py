@@ -23,9 +23,9 @@ from cobblestone.policy.dispatch.rollout import RolloutPlan, StageRecord
 from cobblestone.policy.lifecycle import states
 from cobblestone.policy.lifecycle.deadlines import PARKED_UNTIL
 from cobblestone.policy.lifecycle.failures import FailureGroup, group_failures
-from cobblestone.store.catalog.apps import CATALOGUE_CHANGED, to_json
+from cobblestone.store.catalog.apps import CATALOGUE_CHANGED
 from cobblestone.store.engine.database import Database, Parameters, Transaction
-from cobblestone.store.engine.mapping import Column, RowMapper
+from cobblestone.store.engine.mapping import Column, RowMapper, to_json
 from cobblestone.store.work import steps
 from cobblestone.store.work.rows import RESULTS, last_words, stderr_of_results
 
@@ -210,19 +210,21 @@ class FigureSample:
     figures: Mapping[str, float]
 
 
+_SAMPLES = RowMapper(FigureSample)
+
+
 def add_sample(tx: Transaction, figures: Mapping[str, float], *, now: float, keep_since: float) -> None:
     """Store figures; delete those from before ``keep_since``."""
     tx.execute("DELETE FROM project_sample WHERE time < ?", (keep_since,))
     tx.execute(
         "INSERT INTO project_sample (time, figures) VALUES (?, ?) ON CONFLICT (time) DO NOTHING",
-        (now, msgspec.json.encode(figures).decode()),
+        (now, to_json(figures)),
     )
 
 
 def samples(db: Database, *, since: float) -> list[FigureSample]:
     """Return samples since a time, oldest first."""
-    rows = db.query("SELECT time, figures FROM project_sample WHERE time >= ? ORDER BY time", (since,))
-    return [FigureSample(row[0], msgspec.json.decode(row[1], type=dict[str, float])) for row in rows]
+    return db.load(_SAMPLES, "project_sample WHERE time >= ? ORDER BY time", (since,))
 
 
 def last_sample_time(db: Database) -> float:
@@ -349,9 +351,7 @@ def job_errors(db: Database, batch_id: BatchId) -> dict[WorkunitError, int]:
 
 
 def _jobs_without_answer(db: Database, batch_id: BatchId) -> tuple[str, Parameters]:
-    last = int(
-        db.value("SELECT COALESCE(MAX(completed_seq), 0) FROM workunit WHERE batch_id = ?", (batch_id,))
-    )
+    last = db.number("SELECT MAX(completed_seq) FROM workunit WHERE batch_id = ?", (batch_id,))
     sql = (
         "SELECT id, error_mask FROM workunit WHERE batch_id = ? AND completed_seq > ? AND error_mask <> 0 UNION ALL"
         " SELECT id, error_mask FROM (SELECT id, error_mask FROM workunit"

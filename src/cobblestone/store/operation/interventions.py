@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from string import ascii_lowercase, ascii_uppercase
 from typing import Literal
 
+from cobblestone.api_schema.operation import Found
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.people import OPERATOR, User
 from cobblestone.domain.values import HostId, UserId, WorkunitId, form_of
@@ -142,10 +144,8 @@ def count_cancelled_open(db: Database, batch_id: int) -> int:
 
 def user_or_missing(db: Database, user_id: int) -> User:
     """Return a user.  Raises NotFound."""
-    user = users.user_by_id(db, UserId(user_id))
-    if user is None:
-        raise NotFound(f"There is no user {user_id}. See: cobblestone user list")
-    return user
+    missing = f"There is no user {user_id}. See: cobblestone user list"
+    return db.needed(users.USERS, "user_account WHERE id = ?", (user_id,), missing)
 
 
 #: What can be blocked.
@@ -183,16 +183,7 @@ def set_role(tx: Transaction, user_id: int, role: str) -> str:
 # -- search --------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRow:
-    """A match."""
-
-    kind: str  #: user, host, batch, workunit or result
-    id: int
-    name: str
-
-
-def search(db: Database, text: str) -> list[FoundRow]:
+def search(db: Database, text: str) -> list[Found]:
     """Return users, hosts, batches, workunits and results by id, or by the start of a name; users also by address.
 
     Upper and lower case are the same in names of people, computers and batches, and in those of the newest :data:`RATE_WINDOW`
@@ -201,46 +192,45 @@ def search(db: Database, text: str) -> list[FoundRow]:
     wanted = text.strip()
     if not wanted:
         return []
-    found: list[FoundRow] = []
+    found: list[Found] = []
     number = int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 16 else None
     for kind, looks in _SEARCHES.items():
         names: dict[int, str] = {}
         for look in looks:
-            for id_, name in look(db, wanted, number):
+            for id_, name in look(db, "user_account" if kind == "user" else kind, wanted, number):
                 names.setdefault(id_, name)
-        found += [FoundRow(kind, id_, name) for id_, name in list(names.items())[:MAX_FOUND]]
+        found += [Found(kind, id_, name) for id_, name in list(names.items())[:MAX_FOUND]]
     return found
 
 
-def _by_id(table: str, shown: str) -> Look:
-    def look(db: Database, text: str, number: int | None) -> list[Row]:
-        return [] if number is None else db.query(f"SELECT id, {shown} FROM {table} WHERE id = ?", (number,))
-
-    return look
+def _by_id(db: Database, table: str, text: str, number: int | None, *, shown: str = "name") -> list[Row]:
+    return [] if number is None else db.query(f"SELECT id, {shown} FROM {table} WHERE id = ?", (number,))
 
 
-def _by_name(table: str) -> Look:
-    def look(db: Database, text: str, number: int | None) -> list[Row]:
-        # A range rather than LIKE: it uses the index, and means the characters as they are.
-        return db.query(
-            f"SELECT id, name FROM {table} WHERE name >= ? AND name < ? ORDER BY name LIMIT ?",
-            (text, text + "\U0010ffff", MAX_FOUND),
-        )
-
-    return look
+def _by_name(db: Database, table: str, text: str, number: int | None) -> list[Row]:
+    # A range rather than LIKE: it uses the index, and means the characters as they are.
+    return db.query(
+        f"SELECT id, name FROM {table} WHERE name >= ? AND name < ? ORDER BY name LIMIT ?",
+        (text, text + "\U0010ffff", MAX_FOUND),
+    )
 
 
-def _in_any_case(table: str, column: str, *, newest: int | None = None) -> Look:
-    def look(db: Database, text: str, number: int | None) -> list[Row]:
-        casings = _casings(text)
-        fits = " OR ".join([f"substr(lower({column}), 1, CAST(? AS INTEGER)) = ?"] * len(casings))
-        since = 0 if newest is None else int(db.value(f"SELECT COALESCE(MAX(id), 0) FROM {table}")) - newest
-        return db.query(
-            f"SELECT id, {column} FROM {table} WHERE id > ? AND ({fits}) ORDER BY {column} LIMIT ?",
-            (since, *(value for casing in casings for value in (len(casing), casing)), MAX_FOUND),
-        )
-
-    return look
+def _in_any_case(
+    db: Database,
+    table: str,
+    text: str,
+    number: int | None,
+    *,
+    column: str = "name",
+    newest: int | None = None,
+) -> list[Row]:
+    casings = _casings(text)
+    fits = " OR ".join([f"substr(lower({column}), 1, CAST(? AS INTEGER)) = ?"] * len(casings))
+    since = 0 if newest is None else int(db.value(f"SELECT COALESCE(MAX(id), 0) FROM {table}")) - newest
+    return db.query(
+        f"SELECT id, {column} FROM {table} WHERE id > ? AND ({fits}) ORDER BY {column} LIMIT ?",
+        (since, *(value for casing in casings for value in (len(casing), casing)), MAX_FOUND),
+    )
 
 
 def _casings(text: str) -> list[str]:
@@ -249,27 +239,28 @@ def _casings(text: str) -> list[str]:
     return sorted({form.translate(_ASCII_LOWER) for form in forms})
 
 
-def _by_address(db: Database, text: str, number: int | None) -> list[Row]:
-    return db.query("SELECT id, name FROM user_account WHERE email_addr = ?", (text.lower(),))
+def _by_address(db: Database, table: str, text: str, number: int | None) -> list[Row]:
+    return db.query(f"SELECT id, name FROM {table} WHERE email_addr = ?", (text.lower(),))
 
 
-Look = Callable[[Database, str, int | None], list[Row]]
+#: Given the table, the text, and the number that it may be.
+Look = Callable[[Database, str, str, int | None], list[Row]]
 _ASCII_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 _SEARCHES: Mapping[str, Sequence[Look]] = {
-    "user": (_by_id("user_account", "name"), _in_any_case("user_account", "name"), _by_address),
+    "user": (_by_id, _in_any_case, _by_address),
     "host": (
-        _by_id("host", "domain_name"),
-        _in_any_case("host", "domain_name"),
-        _in_any_case("host", "label"),
+        partial(_by_id, shown="domain_name"),
+        partial(_in_any_case, column="domain_name"),
+        partial(_in_any_case, column="label"),
     ),
-    "batch": (_by_id("batch", "name"), _in_any_case("batch", "name")),
+    "batch": (_by_id, _in_any_case),
     "workunit": (
-        _by_id("workunit", "name"),
-        _by_name("workunit"),
-        _in_any_case("workunit", "label", newest=RATE_WINDOW),
-        _in_any_case("workunit", "name", newest=RATE_WINDOW),
+        _by_id,
+        _by_name,
+        partial(_in_any_case, column="label", newest=RATE_WINDOW),
+        partial(_in_any_case, newest=RATE_WINDOW),
     ),
-    "result": (_by_id("result", "name"), _by_name("result")),
+    "result": (_by_id, _by_name),
 }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -35,16 +35,22 @@ class _Query:
     sql: str
 
 
-def _ask(db: Database, queries: Sequence[_Query]) -> Iterator[Finding]:
-    for query in queries:
-        for row in db.query(query.sql):
-            yield Finding(query.code, query.kind, row[0], query.text.format(*row[1:]))
+def _question(*queries: _Query) -> Callable[[Database], Iterator[Finding]]:
+    """Return a function that looks for such rows."""
+
+    def ask(db: Database) -> Iterator[Finding]:
+        for query in queries:
+            for row in db.query(query.sql):
+                yield Finding(query.code, query.kind, row[0], query.text.format(*row[1:]))
+
+    return ask
 
 
 # -- results and workunits -----------------------------------------------------
 
 _IS_VALID = matching(ValidateState.VALID)
-_HANDED_OUT = (
+#: Asks for results on no host or on a wrong one.
+handed_to_one_host = _question(
     _Query(
         "on_no_host",
         "result",
@@ -65,11 +71,6 @@ _HANDED_OUT = (
         " WHERE r.host_id IS NOT NULL AND h.id IS NULL",
     ),
 )
-
-
-def handed_to_one_host(db: Database) -> Iterator[Finding]:
-    """Return results on no host or on a wrong one."""
-    return _ask(db, _HANDED_OUT)
 
 
 def workunit_states(db: Database) -> Iterator[Finding]:
@@ -95,7 +96,8 @@ def look_again(tx: Transaction, workunit_ids: Sequence[int], *, now: float) -> i
 
 # -- credit --------------------------------------------------------------------
 
-_CREDIT = (
+#: Asks for valid results without their credit, credit without a valid result, credit granted twice.
+credited_once = _question(
     _Query(
         "not_credited",
         "result",
@@ -119,12 +121,8 @@ _CREDIT = (
 )
 
 
-def credited_once(db: Database) -> Iterator[Finding]:
-    """Return valid results without their credit, credit without a valid result, credit granted twice."""
-    return _ask(db, _CREDIT)
-
-
-_CONTRIBUTED = (
+#: Asks for volunteers whose storage or network contributions differ from the ledger.
+contributed_as_listed = _question(
     _Query(
         "contribution_differs",
         "user",
@@ -133,13 +131,8 @@ _CONTRIBUTED = (
         " LEFT JOIN contribution_entry e ON e.user_id = c.owner_id AND e.kind = c.kind WHERE c.owner = 'user'"
         " GROUP BY c.owner_id, c.kind, c.total_credit"
         " HAVING abs(c.total_credit - coalesce(sum(e.amount), 0)) > 1e-6 * (1 + abs(c.total_credit))",
-    ),
+    )
 )
-
-
-def contributed_as_listed(db: Database) -> Iterator[Finding]:
-    """Return volunteers whose storage or network contributions differ from the ledger."""
-    return _ask(db, _CONTRIBUTED)
 
 
 _STATEMENT_COLUMNS = {"total": "total_credit", "average": "expavg_credit", "average_time": "expavg_time"}
@@ -155,7 +148,8 @@ def set_statement_figure(tx: Transaction, table: str, row_id: int, figure: str, 
 
 # -- batches -------------------------------------------------------------------
 
-_ASSIMILATED = (
+#: Asks for batches whose counts differ from those of their jobs, and jobs that share a place in the list.
+assimilated_once = _question(
     _Query(
         "miscounted",
         "batch",
@@ -172,11 +166,6 @@ _ASSIMILATED = (
         " GROUP BY batch_id, completed_seq HAVING COUNT(*) > 1",
     ),
 )
-
-
-def assimilated_once(db: Database) -> Iterator[Finding]:
-    """Return batches whose counts differ from those of their jobs, and jobs that share a place in the list."""
-    return _ask(db, _ASSIMILATED)
 
 
 def recount_batch(tx: Transaction, batch_id: int) -> None:

@@ -20,7 +20,7 @@ from cobblestone.domain.work import JobState, TaskState
 from cobblestone.store.engine.database import Database
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import RowMapper
-from cobblestone.store.operation.page_queries import MAX_ID, NEWEST_TASKS, TASK_CONDITIONS, TASK_COUNTS
+from cobblestone.store.operation.page_queries import MAX_ID, NEWEST_TASKS, TASK_COUNTS, TASK_STATE
 from cobblestone.store.operation.ranking import PAGE_SIZE
 from cobblestone.store.people.hosts import HOSTS
 from cobblestone.store.people.users import USERS
@@ -58,16 +58,16 @@ def newest_users(
     db: Database, page: Page, *, role: str | None = None, blocked: bool | None = None
 ) -> list[User]:
     """Return accounts that are not erased, optionally of one role, or only blocked or unblocked ones."""
-    conditions = {"role = ?": role, **_BLOCKED[blocked]}
-    return _newest(db, page, USERS, "user_account WHERE erased_time IS NULL", conditions)
+    conditions = {"role = ?": role, _BLOCKED: blocked if blocked is None else int(blocked)}
+    return newest(db, page, USERS, "user_account WHERE erased_time IS NULL", conditions)
 
 
 def newest_hosts(
     db: Database, page: Page, *, user_id: int | None = None, blocked: bool | None = None
 ) -> list[Host]:
     """Return computers, optionally of one user, or only blocked or unblocked ones."""
-    conditions = {"user_id = ?": user_id, **_BLOCKED[blocked]}
-    return _newest(db, page, HOSTS, "host WHERE merged_into IS NULL", conditions)
+    conditions = {"user_id = ?": user_id, _BLOCKED: blocked if blocked is None else int(blocked)}
+    return newest(db, page, HOSTS, "host WHERE merged_into IS NULL", conditions)
 
 
 def newest_workunits(
@@ -106,14 +106,10 @@ def _before(page: Page) -> int:
     return MAX_ID if page.before is None else page.before
 
 
-_BLOCKED: Mapping[bool | None, Mapping[str, object]] = {
-    None: {},
-    True: {"blocked_reason <> ?": ""},
-    False: {"blocked_reason = ?": ""},
-}
+_BLOCKED = "CASE WHEN blocked_reason <> '' THEN 1 ELSE 0 END = ?"
 
 
-def _newest(
+def newest(
     db: Database, page: Page, rows: RowMapper[T], source: str, conditions: Mapping[str, object]
 ) -> list[T]:
     """Return rows of a table that match the conditions; a condition with value None is left out."""
@@ -181,11 +177,10 @@ def list_archived(
     ``canonical``: only those whose answer became that of their job.
     """
     condition, values = owner.where
-    kinds = " ".join(f"WHEN {TASK_CONDITIONS[state]} THEN '{state}'" for state in TaskState)
     chosen = "is_canonical = 1" if canonical else "1 = 1"
     rows = _rows(
         path,
-        f"SELECT {_ARCHIVED.columns} FROM (SELECT r.*, CASE {kinds} END AS state,"
+        f"SELECT {_ARCHIVED.columns} FROM (SELECT r.*, {TASK_STATE} AS state,"
         " COALESCE(w.canonical_result_id = r.id, 0) AS is_canonical"
         f" FROM (SELECT * FROM {condition} AND r.id < ? ORDER BY r.id DESC LIMIT {NEWEST_TASKS}) r"
         f" LEFT JOIN workunit w ON w.id = r.workunit_id) WHERE {chosen} ORDER BY id DESC LIMIT ?",

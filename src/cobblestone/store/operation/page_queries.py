@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from cobblestone.domain.people import User
 from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
@@ -18,7 +19,7 @@ from cobblestone.policy.lifecycle import states
 from cobblestone.store.averages import CREDIT
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database
-from cobblestone.store.engine.engine import Parameters, Row
+from cobblestone.store.engine.engine import Parameters
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.operation.ranking import MAX_PAGE, PAGE_SIZE, SHOWN
 from cobblestone.store.people import hosts
@@ -51,6 +52,10 @@ TASK_CONDITIONS: Mapping[TaskState, str] = {
 }
 
 
+#: The state of a task ``r``; null: not sent yet.
+TASK_STATE = " ".join(
+    ["CASE", *(f"WHEN {TASK_CONDITIONS[state]} THEN '{state}'" for state in TaskState), "END"]
+)
 #: How many tasks ``r`` are in each state, in the order of `TaskState`.
 TASK_COUNTS = ", ".join(f"count(*) FILTER (WHERE {TASK_CONDITIONS[state]})" for state in TaskState)
 
@@ -90,6 +95,7 @@ class TaskRow:
     user_name: str
     host_label: str  #: the owner's own name for it
     shows_hosts: bool  #: whether its user lets others see this computer
+    is_canonical: bool  #: its answer became that of the job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +124,7 @@ _TASKS = RowMapper(
         "user_name": "COALESCE(u.name, '')",
         "host_label": "COALESCE(h.label, '')",
         "shows_hosts": "u.show_hosts = 1 AND COALESCE(h.hidden, 0) = 0",
+        "is_canonical": "w.canonical_result_id = r.id",
     },
 )
 _TASK_JOINS = (
@@ -135,20 +142,28 @@ def list_tasks(
     owner: TaskOwner,
     *,
     state: TaskState | None = None,
+    canonical: bool = False,
     before: int | None = None,
     limit: int = PAGE_SIZE,
 ) -> list[TaskRow]:
-    """Return an owner's tasks with ids below ``before``, newest first, with one more if there are older ones."""
+    """Return an owner's tasks with ids below ``before``, newest first, with one more if there are older ones.
+
+    ``canonical``: only those whose answer became that of their job.
+    """
     condition, value = owner.where()
     # The inner limit bounds the work when a filter finds little among very many tasks.
     newest = (
-        f"(SELECT r.id, r.app_id, r.server_state, r.outcome, r.validate_state FROM result r WHERE {condition} AND r.id < ?"
-        f" ORDER BY r.id DESC LIMIT {NEWEST_TASKS})"
+        "(SELECT r.id, r.workunit_id, r.app_id, r.server_state, r.outcome, r.validate_state FROM result r"
+        f" WHERE {condition} AND r.id < ? ORDER BY r.id DESC LIMIT {NEWEST_TASKS})"
     )
     conditions = ["1 = 1"]
     parameters: list[object] = [value, MAX_ID if before is None else before]
     if state:
         conditions.append(TASK_CONDITIONS[state])
+    if canonical:
+        conditions.append(
+            "EXISTS (SELECT 1 FROM workunit w WHERE w.id = r.workunit_id AND w.canonical_result_id = r.id)"
+        )
     if owner.app_id is not None:
         conditions.append("r.app_id = ?")
         parameters.append(owner.app_id)
@@ -166,27 +181,6 @@ def count_tasks(db: Database, owner: TaskOwner) -> dict[TaskState, int]:
         (value, owner.app_id or 0, owner.app_id or 0),
     )
     return dict(zip(TaskState, row or (0,) * len(TaskState), strict=True))
-
-
-def list_canonical(db: Database, user_id: UserId, *, before: int | None = None) -> list[TaskRow]:
-    """Return a user's tasks that became answers, with ids below ``before``, as `list_tasks` does."""
-    ids = (
-        "SELECT r.id FROM (SELECT id, workunit_id FROM result WHERE user_id = ? AND id < ?"
-        f" ORDER BY id DESC LIMIT {NEWEST_TASKS}) r JOIN workunit w ON w.id = r.workunit_id"
-        " WHERE w.canonical_result_id = r.id ORDER BY r.id DESC LIMIT ?"
-    )
-    bounds = (user_id, MAX_ID if before is None else before, PAGE_SIZE + 1)
-    return _task_rows(db, f"(SELECT * FROM result WHERE id IN ({ids}))", bounds, "DESC")
-
-
-def is_canonical(db: Database, result_id: int) -> bool:
-    """Return whether a task became the answer of its job."""
-    return bool(
-        db.value(
-            "SELECT 1 FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.id = ? AND w.canonical_result_id = r.id",
-            (result_id,),
-        )
-    )
 
 
 def records_of_computer(db: Database, host_id: int) -> list[int]:
@@ -283,23 +277,23 @@ class AppCounts:
 class ProjectStateCounts:
     """The state of the whole project at one moment."""
 
-    results_unsent: int
+    results_ready_to_send: int
     results_in_progress: int
     results_valid_last_day: int
-    workunits_to_validate: int
-    workunits_to_assimilate: int
-    workunits_to_delete: int
-    results_to_delete: int
+    workunits_waiting_for_validation: int
+    workunits_waiting_for_assimilation: int
+    workunits_waiting_for_deletion: int
+    results_waiting_for_deletion: int
     oldest_transition: float | None  #: Unix seconds, of the workunit that is due first
     users: int
-    users_recent: int
+    users_with_recent_credit: int
     users_active: int  #: with a computer that called within the last day
-    users_credited: int
+    users_with_credit: int
     users_new: int  #: in the last day
     hosts: int
-    hosts_recent: int
+    hosts_with_recent_credit: int
     hosts_active: int  #: that called within the last day
-    hosts_credited: int
+    hosts_with_credit: int
     hosts_new: int
     credit_per_day: float  #: recent average credit of all app versions together
     apps: tuple[AppCounts, ...]
@@ -315,27 +309,29 @@ def project_counts(db: Database, *, now: float) -> ProjectStateCounts:
         return int(db.value(f"SELECT count(*) FROM {table} WHERE {condition}", values))
 
     return ProjectStateCounts(
-        results_unsent=count("result", steps.IS_UNSENT),
+        results_ready_to_send=count("result", steps.IS_UNSENT),
         results_in_progress=count("result", steps.IS_IN_PROGRESS),
         # The ledger is never cut, so its ids have no gaps worth counting.
         results_valid_last_day=max(0, last_entry - first_entry + 1) if first_entry else 0,
-        workunits_to_validate=count("workunit", "need_validate = 1"),
-        workunits_to_assimilate=count("workunit", steps.TO_ASSIMILATE),
-        workunits_to_delete=count("workunit", steps.DELETABLE),
-        results_to_delete=count("result", steps.DELETABLE),
+        workunits_waiting_for_validation=count("workunit", "need_validate = 1"),
+        workunits_waiting_for_assimilation=count("workunit", steps.TO_ASSIMILATE),
+        workunits_waiting_for_deletion=count("workunit", steps.DELETABLE),
+        results_waiting_for_deletion=count("result", steps.DELETABLE),
         oldest_transition=lifecycle.next_transition_time(db),
         users=count("user_account"),
-        users_recent=count("user_account", f"{SHOWN[Owner.USER]} AND expavg_credit >= ?", RECENT_CREDIT),
+        users_with_recent_credit=count(
+            "user_account", f"{SHOWN[Owner.USER]} AND expavg_credit >= ?", RECENT_CREDIT
+        ),
         users_active=db.number(
             "SELECT count(DISTINCT user_id) FROM host WHERE merged_into IS NULL AND rpc_time > ?", (day_ago,)
         ),
         # decay never reaches 0
-        users_credited=count("user_account", f"{SHOWN[Owner.USER]} AND expavg_credit > 0"),
+        users_with_credit=count("user_account", f"{SHOWN[Owner.USER]} AND expavg_credit > 0"),
         users_new=_count_since(db, "user_account", day_ago),
         hosts=count("host"),
-        hosts_recent=count("host", f"{SHOWN[Owner.HOST]} AND expavg_credit >= ?", RECENT_CREDIT),
+        hosts_with_recent_credit=count("host", f"{SHOWN[Owner.HOST]} AND expavg_credit >= ?", RECENT_CREDIT),
         hosts_active=count("host", "merged_into IS NULL AND rpc_time > ?", day_ago),
-        hosts_credited=count("host", f"{SHOWN[Owner.HOST]} AND expavg_credit > 0"),
+        hosts_with_credit=count("host", f"{SHOWN[Owner.HOST]} AND expavg_credit > 0"),
         hosts_new=_count_since(db, "host", day_ago),
         credit_per_day=sum(
             decayed(RecentAverage(value, time), now)
@@ -349,7 +345,8 @@ def _app_counts(db: Database, first_entry: int | None, last_entry: int) -> list[
     # The + keeps SQLite from walking the whole index by app for the sake of the grouping.
     waiting = dict(db.query(f"SELECT +app_id, count(*) FROM result WHERE {steps.IS_UNSENT} GROUP BY 1"))
     running = dict(db.query(f"SELECT +app_id, count(*) FROM result WHERE {steps.IS_IN_PROGRESS} GROUP BY 1"))
-    times: dict[int, Row] = {}
+    times: dict[int, dict[str, Any]] = {}
+    names = ("avg_runtime", "min_runtime", "max_runtime", "n_users")
     if first_entry is not None:
         newest = max(first_entry, last_entry - _RUN_TIME_SAMPLES + 1)
         rows = db.query(
@@ -358,7 +355,7 @@ def _app_counts(db: Database, first_entry: int | None, last_entry: int) -> list[
             " JOIN result r ON r.id = c.result_id GROUP BY 1",
             (newest, _RUN_TIME_SAMPLES),
         )
-        times = {row[0]: row[1:] for row in rows}
+        times = {row[0]: dict(zip(names, row[1:], strict=True)) for row in rows}
     return [
         AppCounts(
             app_id=AppId(id_),
@@ -366,10 +363,7 @@ def _app_counts(db: Database, first_entry: int | None, last_entry: int) -> list[
             title=title or name,
             unsent=waiting.get(id_, 0),
             in_progress=running.get(id_, 0),
-            avg_runtime=times.get(id_, (0.0,))[0],
-            min_runtime=times.get(id_, (0.0, 0.0))[1],
-            max_runtime=times.get(id_, (0.0, 0.0, 0.0))[2],
-            n_users=times.get(id_, (0, 0, 0, 0))[3],
+            **times.get(id_, {}),
         )
         for id_, name, title in db.query(
             "SELECT id, name, user_friendly_name FROM app WHERE deprecated = 0 ORDER BY id"
@@ -416,13 +410,13 @@ class VersionRow:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Outcomes of recent tasks."""
+    """Outcomes of recent tasks, in the order of `TaskState`."""
 
+    in_progress: int
+    waiting: int
     valid: int
     invalid: int
     error: int
-    waiting: int
-    in_progress: int
 
     @property
     def success_rate(self) -> float | None:
@@ -433,10 +427,8 @@ class Outcomes:
 
 def outcomes_by_version(db: Database, app_id: AppId) -> dict[int, Outcomes]:
     """Return the outcomes of the newest `NEWEST_TASKS` tasks of an app, by version."""
-    kinds = (TaskState.VALID, TaskState.INVALID, TaskState.ERROR, TaskState.WAITING, TaskState.IN_PROGRESS)
-    sums = ", ".join(f"count(*) FILTER (WHERE {TASK_CONDITIONS[kind]})" for kind in kinds)
     rows = db.query(
-        f"SELECT r.app_version_id, {sums} FROM (SELECT app_version_id, server_state, outcome, validate_state FROM result"
+        f"SELECT r.app_version_id, {TASK_COUNTS} FROM (SELECT app_version_id, server_state, outcome, validate_state FROM result"
         f" WHERE app_id = ? ORDER BY id DESC LIMIT {NEWEST_TASKS}) r WHERE r.app_version_id IS NOT NULL"
         " GROUP BY r.app_version_id",
         (app_id,),

@@ -8,39 +8,30 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from cobblestone.api_schema.account_manager import AccountSums
 from cobblestone.domain.exports import MAX_BATCH, CountedJobState
-from cobblestone.domain.work import Outcome, ServerState, ValidateState
+from cobblestone.domain.work import TaskState
 from cobblestone.store.credit.ledger import IS_GRANT
 from cobblestone.store.credit.ledger_state import provisional_credit
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.operation.page_queries import TASK_CONDITIONS, TASK_STATE
 
 DAY = 86400.0
 CREDIT_PER_FLOP = 200.0 / (DAY * 1e9)
-_NOT_DECIDED = (
-    f"(r.server_state = {ServerState.IN_PROGRESS:d} OR (r.server_state = {ServerState.OVER:d}"
-    f" AND r.outcome = {Outcome.SUCCESS:d}"
-    f" AND r.validate_state IN ({ValidateState.INIT:d}, {ValidateState.INCONCLUSIVE:d})))"
-)
-_EXPECTED = (
-    f"CASE WHEN r.server_state = {ServerState.IN_PROGRESS:d} THEN 0.5 ELSE 1.0 END"
-    f" * w.rsc_fpops_est * {CREDIT_PER_FLOP!r}"
-)
+_RUNS = TASK_CONDITIONS[TaskState.IN_PROGRESS]
+_NOT_DECIDED = f"({_RUNS} OR {TASK_CONDITIONS[TaskState.WAITING]})"
+_EXPECTED = f"CASE WHEN {_RUNS} THEN 0.5 ELSE 1.0 END * w.rsc_fpops_est * {CREDIT_PER_FLOP!r}"
+#: What is said of tasks in these states; others are refused.
+_COUNTED = {
+    TaskState.IN_PROGRESS: CountedJobState.IN_PROGRESS,
+    TaskState.WAITING: CountedJobState.REPORTED,
+    TaskState.VALID: CountedJobState.GRANTED,
+}
 # Who changed the key, or left, is told of no more until the new key is shown.
 _TOLD = (
     "told_account t JOIN user_account u ON u.id = t.user_id AND u.weak_authenticator = t.weak_authenticator"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ToldSums:
-    """An account's sums of a day."""
-
-    account: str
-    final: float = 0.0
-    provisional: float = 0.0
-    revoked: float = 0.0
 
 
 def enrol(tx: Transaction, token_id: int, weak_keys: Sequence[str], *, now: float) -> list[str]:
@@ -69,9 +60,8 @@ def job_grants(
     """Return state and credit of jobs, each given as (account, name), in that order."""
     users = _users(db, token_id, [account for account, _ in questions])
     rows = db.query_in(
-        "SELECT r.name, r.user_id, r.server_state, r.outcome, r.validate_state, r.granted_credit,"
-        f" w.rsc_fpops_est * {CREDIT_PER_FLOP!r} FROM result r JOIN workunit w ON w.id = r.workunit_id"
-        " WHERE r.name IN (??)",
+        f"SELECT r.name, r.user_id, {TASK_STATE}, r.granted_credit, w.rsc_fpops_est * {CREDIT_PER_FLOP!r}"
+        " FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.name IN (??)",
         list(dict.fromkeys(name for _, name in questions)),
     )
     found = {(str(row[0]), row[1]): _grant(*row[2:]) for row in rows}
@@ -79,18 +69,13 @@ def job_grants(
     return [found.get((name, users.get(account, -1)), unknown) for account, name in questions]
 
 
-def _grant(
-    server_state: int, outcome: int, validate_state: int, granted: float, expected: float
-) -> tuple[CountedJobState, float]:
-    if server_state == ServerState.IN_PROGRESS:
-        return CountedJobState.IN_PROGRESS, expected
-    if server_state != ServerState.OVER or outcome != Outcome.SUCCESS:
-        return CountedJobState.REFUSED, 0.0
-    if validate_state == ValidateState.VALID:
-        return CountedJobState.GRANTED, granted
-    if validate_state in (ValidateState.INIT, ValidateState.INCONCLUSIVE):
-        return CountedJobState.REPORTED, expected
-    return CountedJobState.REFUSED, 0.0
+def _grant(task: str | None, granted: float, expected: float) -> tuple[CountedJobState, float]:
+    state = (
+        CountedJobState.REFUSED if task is None else _COUNTED.get(TaskState(task), CountedJobState.REFUSED)
+    )
+    if state is CountedJobState.REFUSED:
+        return state, 0.0
+    return state, granted if state is CountedJobState.GRANTED else expected
 
 
 def totals(db: Database, token_id: int, questions: Sequence[tuple[str, int]]) -> list[float | None]:
@@ -109,7 +94,7 @@ def totals(db: Database, token_id: int, questions: Sequence[tuple[str, int]]) ->
 
 def day_sums(
     db: Database, token_id: int, *, day: int, after: str, today: bool, limit: int = MAX_BATCH
-) -> tuple[list[ToldSums], str]:
+) -> tuple[list[AccountSums], str]:
     """Return the sums of a day, by account name, and where to continue (empty: at the end).
 
     ``today``: with what is provisional now.
@@ -122,7 +107,7 @@ def day_sums(
     final, revoked = _granted_on(db, sorted(users), day)
     pending = _provisional(db, sorted(users)) if today else {}
     found = [
-        ToldSums(account, final.get(user_id, 0.0), pending.get(user_id, 0.0), revoked.get(user_id, 0.0))
+        AccountSums(account, final.get(user_id, 0.0), pending.get(user_id, 0.0), revoked.get(user_id, 0.0))
         for user_id, account in users.items()
         if user_id in final or user_id in revoked or user_id in pending
     ]

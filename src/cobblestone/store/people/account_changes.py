@@ -164,10 +164,8 @@ def erase(tx: Transaction, user_id: UserId, *, key: str, now: float) -> None:
         "UPDATE result_text SET stderr = NULL, report = '{}' WHERE result_id IN (SELECT id FROM result WHERE user_id = ?)",
         (user_id,),
     )
-    tx.execute("DELETE FROM one_time_code WHERE user_id = ?", (user_id,))
-    tx.execute("DELETE FROM api_token WHERE user_id = ?", (user_id,))
-    tx.execute("DELETE FROM profile WHERE user_id = ?", (user_id,))
-    tx.execute("DELETE FROM team_message WHERE user_id = ?", (user_id,))
+    for table in ("one_time_code", "api_token", "profile", "team_message"):
+        tx.execute(f"DELETE FROM {table} WHERE user_id = ?", (user_id,))
     tx.execute("UPDATE kept_file SET network = '' WHERE user_id = ?", (user_id,))
     for table in ("badge_owner", "milestone"):
         tx.execute(f"DELETE FROM {table} WHERE owner = 'user' AND owner_id = ?", (user_id,))

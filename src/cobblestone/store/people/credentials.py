@@ -23,6 +23,7 @@ from cobblestone.domain.people import Scope, SubmitRights
 from cobblestone.domain.values import HostId, UserId
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import Column, RowMapper
+from cobblestone.store.people import mails
 
 PREFIX = "cob_"
 ALL_RIGHTS = SubmitRights()
@@ -57,14 +58,15 @@ class ApiToken(IssuedToken):
 TOKENS = RowMapper(
     ApiToken,
     {
-        "scopes": Column(decode=lambda text: frozenset(Scope(word) for word in text.split())),
+        "scopes": Column(
+            decode=lambda text: frozenset(Scope(word) for word in text.split()),
+            encode=lambda scopes: " ".join(sorted(scopes)),
+        ),
         "rights": RowMapper(SubmitRights),
     },
 )
 RIGHTS = RowMapper(SubmitRights).writer()
-_INSERT = RIGHTS.insert(
-    "api_token", "name", "token_hash", "scopes", "create_time", "expire_time", "user_id", "host_id"
-)
+_STORED = TOKENS.writer(without=("id",))
 #: Tokens of the project (0) or of a user, without the one that an account submits with.
 _MADE = "api_token WHERE coalesce(user_id, 0) = ? AND substr(token_hash, 1, 5) <> 'user '"
 
@@ -92,20 +94,18 @@ def create_token(
     rights: SubmitRights = ALL_RIGHTS,
 ) -> ApiToken:
     """Store a token made by :func:`new_secret`; the text itself cannot be read back."""
-    token_id = tx.insert(
-        _INSERT,
-        (
-            *RIGHTS.values(rights),
-            name,
-            hash_of(secret),
-            " ".join(sorted(set(scopes))),
-            now,
-            expire_time,
-            user_id,
-            host_id,
-        ),
+    token = ApiToken(
+        id=0,
+        name=name,
+        scopes=frozenset(scopes),
+        create_time=now,
+        expire_time=expire_time,
+        user_id=user_id,
+        host_id=host_id,
+        rights=rights,
     )
-    return _token(tx, token_id, user_id)
+    values = (*_STORED.values(token), hash_of(secret))
+    return replace(token, id=tx.insert(_STORED.insert("api_token", "token_hash"), values))
 
 
 def token_by_secret(db: Database, secret: str) -> ApiToken | None:
@@ -215,9 +215,24 @@ def drop_codes(tx: Transaction, user_id: UserId, *purposes: Purpose) -> None:
         tx.execute("DELETE FROM one_time_code WHERE user_id = ? AND purpose = ?", (user_id, purpose))
 
 
-def drop_expired_codes(tx: Transaction, *, now: float, limit: int = 1000) -> int:
-    """Delete expired codes; return how many."""
-    return tx.execute(
-        "DELETE FROM one_time_code WHERE id IN (SELECT id FROM one_time_code WHERE expire_time < ? ORDER BY id LIMIT ?)",
-        (now, limit),
+#: By table: its key, and rows that no one needs any more, by the time now: also mails sent or given up long ago, and sessions
+#: that were logged out and could not be used any more without that.
+_EXPIRED = {
+    "one_time_code": ("id", "expire_time < ?"),
+    "mail": (
+        "id",
+        f"create_time < ? - {mails.KEPT_SECONDS} AND (sent_time IS NOT NULL OR attempts >= {mails.MAX_ATTEMPTS})",
+    ),
+    "ended_session": ("session_hash", "expire_time < ?"),
+}
+
+
+def forget_expired(tx: Transaction, *, now: float, limit: int = 1000) -> int:
+    """Delete codes, mails and ended sessions that have expired, so many of each; return how many."""
+    return sum(
+        tx.execute(
+            f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {expired} LIMIT ?)",
+            (now, limit),
+        )
+        for table, (key, expired) in _EXPIRED.items()
     )

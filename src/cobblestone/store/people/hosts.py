@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
@@ -15,7 +15,7 @@ from cobblestone.domain.work import ServerState
 from cobblestone.policy.dispatch.catalogue import availability, cpu_speed
 from cobblestone.store.averages import CREDIT, running_average
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.engine.mapping import RowMapper
+from cobblestone.store.engine.mapping import RowMapper, to_json
 
 HOSTS = RowMapper(Host, {"credit": CREDIT, "missing_runtime": "trouble", "missing_since": "trouble_time"})
 _STATISTICS = RowMapper(
@@ -29,7 +29,6 @@ _STATISTICS = RowMapper(
 RECORDS = RowMapper(HostAppVersion, {"statistics": _STATISTICS})
 _SAVED_RECORD = RECORDS.writer()
 _SAVE_RECORD = _SAVED_RECORD.upsert("host_app_version", "host_id", "app_version_id")
-_encode = msgspec.json.Encoder().encode
 
 
 def host_by_id(db: Database, host_id: HostId) -> Host | None:
@@ -54,24 +53,12 @@ def hosts_of_user(db: Database, user_id: UserId, *, limit: int = 1000) -> list[H
     )
 
 
-def hosts_by_cpid(db: Database, user_id: UserId, host_cpid: str) -> list[Host]:
-    """Return a user's records with one (hashed) host id, newest first."""
-    return db.load(
-        HOSTS,
-        "host WHERE user_id = ? AND host_cpid = ? AND merged_into IS NULL ORDER BY id DESC LIMIT 10",
-        (user_id, host_cpid),
-    )
-
-
-def hosts_by_name(db: Database, user_id: UserId, domain_name: str) -> list[Host]:
-    """Return a user's computers of one network name, newest first."""
-    if not domain_name:
-        return []
-    return db.load(
-        HOSTS,
-        "host WHERE user_id = ? AND domain_name = ? AND merged_into IS NULL ORDER BY id DESC LIMIT 10",
-        (user_id, domain_name),
-    )
+def hosts_named(
+    db: Database, user_id: UserId, column: Literal["host_cpid", "domain_name"], name: str
+) -> list[Host]:
+    """Return a user's records with one (hashed) host id, or of one network name, newest first."""
+    source = f"host WHERE user_id = ? AND {column} = ? AND merged_into IS NULL ORDER BY id DESC LIMIT 10"
+    return db.load(HOSTS, source, (user_id, name)) if name else []
 
 
 def list_hosts(db: Database, *, after: int = 0, limit: int = 1000) -> list[Host]:
@@ -132,10 +119,9 @@ def update_host(
     now: float,
 ) -> None:
     """Store a host's description from a scheduler request."""
-    text = _encode(description).decode()
     tx.execute_many(
         "UPDATE host SET description = ?, domain_name = ?, rpc_seqno = ?, external_ip_addr = ?, rpc_time = ? WHERE id = ?",
-        [(text, description.domain_name, rpc_seqno, external_ip_addr, now, host_id)],
+        [(to_json(description), description.domain_name, rpc_seqno, external_ip_addr, now, host_id)],
     )
 
 
@@ -165,7 +151,7 @@ def records_of_host(db: Database, host_id: HostId) -> dict[AppVersionId, HostApp
 
 
 def records(
-    db: Database, keys: Sequence[tuple[HostId, AppVersionId]]
+    db: Database, keys: Iterable[tuple[HostId, AppVersionId]]
 ) -> dict[tuple[HostId, AppVersionId], HostAppVersion]:
     """Return records of several hosts; a missing one is a new one."""
     found = {key: HostAppVersion(host_id=key[0], app_version_id=key[1]) for key in keys}
@@ -182,46 +168,10 @@ def save_records(tx: Transaction, changed: Iterable[HostAppVersion]) -> None:
     tx.execute_many(_SAVE_RECORD, map(_SAVED_RECORD.values, changed))
 
 
-@dataclass(slots=True)
-class Quality:
-    """The part of a record that validation changes: the unscaled daily quota, and credit statistics."""
-
-    max_jobs_per_day: int = 0
-    statistics: HostVersionStatistics = HostVersionStatistics()
-    bad_results: int = 0
-    n_jobs_today: int = 0  #: read only
-
-
-_QUALITIES = RowMapper(Quality, {"statistics": _STATISTICS})
-_SAVED_QUALITY = _QUALITIES.writer(without=("n_jobs_today",))
-_SAVE_QUALITY = _SAVED_QUALITY.upsert("host_app_version", "host_id", "app_version_id")
-
-
 def all_statistics(db: Database) -> dict[tuple[HostId, AppVersionId], HostVersionStatistics]:
     """Return the credit statistics of every host and app version."""
     rows = db.query(f"SELECT {_STATISTICS.columns}, host_id, app_version_id FROM host_app_version")
     return {row[-2:]: _STATISTICS.load(row) for row in rows}
-
-
-def qualities(
-    db: Database, keys: Iterable[tuple[HostId, AppVersionId]]
-) -> dict[tuple[HostId, AppVersionId], Quality]:
-    """Return the parts of several records that validation changes; a missing one is a new one."""
-    found = {key: Quality() for key in keys}
-    hosts = sorted({key[0] for key in found})
-    db.lock("host", hosts)
-    query = (
-        f"SELECT {_QUALITIES.columns}, host_id, app_version_id FROM host_app_version WHERE host_id IN (??)"
-    )
-    for row in db.query_in(query, hosts):
-        if row[-2:] in found:
-            found[row[-2:]] = _QUALITIES.load(row)
-    return found
-
-
-def save_qualities(tx: Transaction, changed: Iterable[tuple[tuple[HostId, AppVersionId], Quality]]) -> None:
-    """Store the values that `qualities` reads."""
-    tx.execute_many(_SAVE_QUALITY, [(*_SAVED_QUALITY.values(quality), *key) for key, quality in changed])
 
 
 def remove_record(tx: Transaction, host_id: HostId, version_id: AppVersionId) -> None:
@@ -253,17 +203,8 @@ def processors(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, Process
 
 def computers_of_owners(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, int]:
     """Return how many computers the owners of some computers ever had, by computer id."""
-    owners = {
-        HostId(row[0]): row[1]
-        for row in db.query_in("SELECT id, user_id FROM host WHERE id IN (??)", host_ids)
-    }
-    counts = dict(
-        db.query_in(
-            "SELECT user_id, COUNT(*) FROM host WHERE user_id IN (??) GROUP BY user_id",
-            sorted(set(owners.values())),
-        )
-    )
-    return {host_id: counts[user_id] for host_id, user_id in owners.items()}
+    of_owner = "SELECT COUNT(*) FROM host o WHERE o.user_id = h.user_id"
+    return dict(db.query_in(f"SELECT h.id, ({of_owner}) FROM host h WHERE h.id IN (??)", host_ids))
 
 
 def proven_speeds(db: Database, *, results: int = 2000) -> list[float]:
@@ -288,13 +229,8 @@ def set_computer(tx: Transaction, host_id: HostId, *, label: str, venue: str, hi
 
 def has_work(db: Database, host_id: HostId) -> bool:
     """Return whether a computer has unreported tasks."""
-    return (
-        db.value(
-            f"SELECT 1 FROM result WHERE server_state = {ServerState.IN_PROGRESS} AND host_id = ? LIMIT 1",
-            (host_id,),
-        )
-        is not None
-    )
+    in_progress = f"FROM result WHERE server_state = {ServerState.IN_PROGRESS} AND host_id = ?"
+    return db.value(f"SELECT 1 {in_progress} LIMIT 1", (host_id,)) is not None
 
 
 def remove_computer(tx: Transaction, host_id: HostId, *, now: float) -> None:

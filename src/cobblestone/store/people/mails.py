@@ -66,12 +66,3 @@ def set_failed(tx: Transaction, mail_id: int, error: str, *, next_time: float) -
         "UPDATE mail SET attempts = attempts + 1, error = ?, next_time = ? WHERE id = ?",
         (error[:500], next_time, mail_id),
     )
-
-
-def forget_old(tx: Transaction, *, now: float, limit: int = 1000) -> int:
-    """Delete mails sent or given up long ago; return how many."""
-    return tx.execute(
-        "DELETE FROM mail WHERE id IN (SELECT id FROM mail WHERE create_time < ? AND (sent_time IS NOT NULL OR attempts >= ?)"
-        " ORDER BY id LIMIT ?)",
-        (now - KEPT_SECONDS, MAX_ATTEMPTS, limit),
-    )

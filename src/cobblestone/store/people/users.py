@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
-from cobblestone.domain.errors import Conflict, NotFound, StoreError
+from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.people import Team, User
 from cobblestone.domain.values import TeamId, UserId
 from cobblestone.store.averages import CREDIT
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
-
-T = TypeVar("T")
 
 USERS = RowMapper(
     User,
@@ -30,12 +27,7 @@ USERS = RowMapper(
     },
 )
 _TEAMS = RowMapper(Team, {"credit": CREDIT, "founder_id": "COALESCE(founder_id, 0)"})
-
-
-def _must_be_there(row: T | None) -> T:
-    if row is None:  # it was written a statement ago
-        raise StoreError("A row vanished inside its own transaction.")
-    return row
+_VANISHED = "A row vanished inside its own transaction."
 
 
 def user_by_id(db: Database, user_id: UserId) -> User | None:
@@ -101,7 +93,7 @@ def create_user(
     team = team_by_name(tx, new.team_name) if new.team_name else None
     if team is not None:
         join_team(tx, UserId(user_id), team.id)
-    return _must_be_there(user_by_id(tx, UserId(user_id)))
+    return tx.needed(USERS, "user_account WHERE id = ?", (user_id,), _VANISHED)
 
 
 def adopt_cross_project_id(tx: Transaction, user_id: UserId, cross_project_id: str) -> None:
@@ -150,7 +142,7 @@ def create_team(tx: Transaction, name: str, founder_id: UserId, *, now: float) -
         (name.strip(), name.strip().lower(), founder_id, now, now),
     )
     join_team(tx, founder_id, TeamId(team_id))
-    return _must_be_there(team_by_id(tx, TeamId(team_id)))
+    return tx.needed(_TEAMS, "team WHERE id = ?", (team_id,), _VANISHED)
 
 
 def join_team(tx: Transaction, user_id: UserId, team_id: TeamId | None) -> None:
@@ -265,13 +257,4 @@ def end_session(tx: Transaction, session_key: str, *, expire_time: float) -> Non
     tx.execute(
         "INSERT INTO ended_session (session_hash, expire_time) VALUES (?, ?) ON CONFLICT (session_hash) DO NOTHING",
         (session_key, expire_time),
-    )
-
-
-def forget_ended_sessions(tx: Transaction, *, now: float, limit: int = 1000) -> int:
-    """Delete logged-out sessions that have expired; return how many."""
-    return tx.execute(
-        "DELETE FROM ended_session WHERE session_hash IN"
-        " (SELECT session_hash FROM ended_session WHERE expire_time < ? ORDER BY expire_time LIMIT ?)",
-        (now, limit),
     )

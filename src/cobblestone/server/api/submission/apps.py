@@ -143,8 +143,6 @@ def app_reply(app: domain.App, form: JobForm, versions: list[domain.AppVersion])
             per_cpu_second=app.credit_per_cpu_second,
             function=app.credit_function,
         ),
-        limits=msgspec.convert(app.limits, schema.Limits, from_attributes=True),
-        rules=msgspec.convert(app.rules, schema.Rules, from_attributes=True),
         dispatch=dispatch_reply(app.dispatch),
         created=app.create_time,
         versions=[version_reply(version, app.name) for version in versions],

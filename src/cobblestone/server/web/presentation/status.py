@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from cobblestone.domain.values import form_of
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.context import CachedRead
 from cobblestone.service.health import DaemonHealth
@@ -74,19 +75,11 @@ class StatusPage:
     async def xml(self, *, counts_only: bool = False) -> bytes:
         """Return the state, or the numbers of jobs, in BOINC's format."""
         counts = await self.counts()
-        status = wire.ServerStatus(
-            results_ready_to_send=counts.results_unsent,
-            results_in_progress=counts.results_in_progress,
-            workunits_waiting_for_validation=counts.workunits_to_validate,
-            workunits_waiting_for_assimilation=counts.workunits_to_assimilate,
-            workunits_waiting_for_deletion=counts.workunits_to_delete,
-            results_waiting_for_deletion=counts.results_to_delete,
+        status = form_of(
+            wire.ServerStatus,
+            counts,
             transitioner_backlog_hours=self.backlog_seconds(counts) / 3600,
-            users_with_recent_credit=counts.users_recent,
-            users_with_credit=counts.users_credited,
             users_registered_in_past_24_hours=counts.users_new,
-            hosts_with_recent_credit=counts.hosts_recent,
-            hosts_with_credit=counts.hosts_credited,
             hosts_registered_in_past_24_hours=counts.hosts_new,
             current_floating_point_speed=self.gflops(counts),
         )
@@ -96,11 +89,10 @@ class StatusPage:
             status,
             self.daemons(),
             [
-                wire.AppTasks(
+                form_of(
+                    wire.AppTasks,
+                    app,
                     id=app.app_id,
-                    name=app.name,
-                    unsent=app.unsent,
-                    in_progress=app.in_progress,
                     avg_runtime=app.avg_runtime / 3600,
                     min_runtime=app.min_runtime / 3600,
                     max_runtime=app.max_runtime / 3600,
