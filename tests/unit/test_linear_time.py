@@ -46,6 +46,7 @@ from cobblestone.wire.project import (
     account,
     pages,
     preferences,
+    remote_submission,
     scales,
     signatures,
     statistics_import,
@@ -145,6 +146,12 @@ READERS: dict[str, Reader] = {
         "result stderr_out file_info error_msg msg_from_host global_preferences coprocs coproc_cuda coproc_opencl other_results"
         " other_result app_versions app_version coproc in_progress_results host_info hostid",
     ),
+    "wire.project.remote_submission:parse_call": Reader(
+        remote_submission.parse_call, remote_submission.MAX_BYTES, "submit_batch",
+        "batch job input_file input_template source command_line name job_name batch_name md5 job_params",
+    ),
+    "wire.project.remote_submission:action_of": Reader(remote_submission.action_of, remote_submission.MAX_BYTES, names="?xml"),
+    "wire.project.remote_submission:authenticator_of": Reader(remote_submission.authenticator_of, 65_536, names="authenticator"),
     "wire.project.upload:UploadHeaderParser.receive_data": Reader(
         upload_header, upload.MAX_HEADER_BYTES, "data_server_request", "name nbytes get_file_size data"
     ),
@@ -702,6 +709,7 @@ def test_a_long_message_is_read_beside_the_event_loop_and_a_short_one_at_once() 
 
 
 ON_THE_LOOP = {
+    *(f"wire.project.remote_submission:{name}" for name in ("action_of", "authenticator_of")),
     "wire.project.upload:UploadHeaderParser.receive_data",
     "wire.project.upload:legal_file_name",
     "wire.project.upload:parse_upload_reply",

@@ -1,4 +1,4 @@
-"""The JSON API under ``/api/v1``, for the Python package, the command line and other programs.
+"""The JSON API under ``/api/v1``, for the Python package, the command line and other programs; and the family's calls for jobs.
 
 It knows operation and the rooms below it; no page.
 """
@@ -29,6 +29,7 @@ from cobblestone.server.api.endpoints.docs import CONTENT_SECURITY_POLICY, docs_
 from cobblestone.server.api.endpoints.openapi import openapi_document
 from cobblestone.server.api.endpoints.routing import AnsweredEndpoint, make_routes
 from cobblestone.server.api.submission import apps, batches, files, signing, webhooks
+from cobblestone.server.api.submission.remote import remote_routes
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.api import response_for, unknown_path
 
@@ -80,5 +81,6 @@ def api_routes(ctx: ServerContext) -> list[BaseRoute]:
         Route(f"{PREFIX}/openapi.json", openapi),
         Route(f"{PREFIX}/docs", docs),
         *make_routes(ctx, ENDPOINTS),
+        *remote_routes(ctx),
         Route("/api/{rest:path}", unknown, methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]),
     ]

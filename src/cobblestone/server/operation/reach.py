@@ -1,4 +1,4 @@
-"""Which recently active computers could take a job, and whether they are enough for its quorum."""
+"""Which recently active computers could take a job, whether they are enough for its quorum, and what jobs take."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
+from cobblestone.domain.apps import App
 from cobblestone.domain.hosts import CPU, Host
 from cobblestone.domain.reasons import Reason, reason
 from cobblestone.domain.values import HostId, UserId
@@ -14,14 +15,16 @@ from cobblestone.policy.dispatch.catalogue import Candidate, DispatchDecision
 from cobblestone.policy.dispatch.choose import choose_work
 from cobblestone.policy.dispatch.match import hr_class
 from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, ResourceRequest, WorkRequest
+from cobblestone.policy.lifecycle.outlook import Supply
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.scheduler.work_request import project_preferences, uses_gpu
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import hosts, users
-from cobblestone.store.work import dispatch, job_results
+from cobblestone.store.work import batches, dispatch, job_results
 from cobblestone.store.work.candidates import candidate_of_batch
 
 HOSTS = 500  #: computers that called last, tried for a job
+DAY = 86400.0
 MAX_STUCK = 200  #: jobs of a batch that are looked at
 
 
@@ -153,3 +156,17 @@ def stuck_jobs(db: Database, offer: Offer, batch_id: int, *, now: float) -> dict
         if missing is not None:
             stuck[job.workunit_id] = missing
     return stuck
+
+
+def supply(db: Database, *, now: float) -> Supply:
+    """Return what the project has for jobs."""
+    return Supply(now, *hosts.cores_at_hand(db, since=now - DAY), batches.count_unsent(db))
+
+
+def job_seconds(db: Database, app: App, given: Supply, operations: float | None = None) -> float:
+    """Return the CPU seconds of so many operations; None: of a usual job of the app with its repetitions."""
+    usual = app.limits.rsc_fpops_est * app.rules_of_jobs.target_nresults
+    took, estimated = job_results.cost_lately(db, app.id)
+    return given.seconds_for(
+        usual if operations is None else operations, cpu_seconds=took, of_operations=estimated
+    )

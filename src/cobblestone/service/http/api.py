@@ -55,6 +55,7 @@ _STATUSES: tuple[tuple[type[errors.CobblestoneError], int, str], ...] = (
     (errors.ConfigError, 422, "bad_setting"),
     (errors.JobError, 422, "bad_job"),
     (errors.ProtocolError, 422, "bad_format"),
+    (BodyTooLarge, 413, "too_large"),
 )
 
 

@@ -73,6 +73,7 @@ class NewJob:
     """A job to be stored."""
 
     label: str = ""  #: the submitter's own name of the job
+    workunit_name: str = ""  #: empty: the app's, with the numbers of batch and job
     command_line: str = ""
     input_files: tuple[InputFile, ...] = ()
     output_specs: tuple[OutputSpec, ...] = ()
@@ -88,7 +89,7 @@ class NewJob:
 
 
 _BATCHES = RowMapper(BatchRow)
-_STORED_JOB = RowMapper(NewJob, JOB_PARTS).writer(without=("priority",))
+_STORED_JOB = RowMapper(NewJob, JOB_PARTS).writer(without=("workunit_name", "priority"))
 _INSERT_JOB = _STORED_JOB.insert(
     "workunit", "name", "app_id", "batch_id", "create_time", "transition_time", "priority", "turn"
 )
@@ -214,7 +215,7 @@ def add_jobs(
         [
             (
                 *_STORED_JOB.values(job),
-                f"{app_name}_{batch.id}_{index}",
+                job.workunit_name or f"{app_name}_{batch.id}_{index}",
                 batch.app_id,
                 batch.id,
                 now,
@@ -342,6 +343,11 @@ def job_of_batch(db: Database, batch_id: int, workunit_id: int) -> JobRow:
     return db.needed(_JOBS, "workunit w WHERE w.id = ? AND w.batch_id = ?", (workunit_id, batch_id), missing)
 
 
+def batch_of_job(db: Database, workunit_id: int) -> int:
+    """Return the batch of a job; 0: there is no such job, or it belongs to none."""
+    return int(db.value("SELECT batch_id FROM workunit WHERE id = ?", (workunit_id,)) or 0)
+
+
 def count_running(db: Database, batch_id: int) -> int:
     """Return how many unfinished jobs of a batch are on a host now."""
     return db.number(
@@ -410,6 +416,12 @@ def open_jobs_named(db: Database, batch_id: int, names: Sequence[str]) -> list[W
         (batch_id,),
     )
     return [WorkunitId(row[0]) for row in rows]
+
+
+def jobs_named(db: Database, names: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Return batch and workunit id of jobs, by workunit name; missing ones are left out."""
+    rows = db.query_in("SELECT name, batch_id, id FROM workunit WHERE name IN (??)", names)
+    return {row[0]: (row[1], row[2]) for row in rows if row[1] is not None}
 
 
 def cancel_workunits(tx: Transaction, ids: Sequence[int], *, now: float) -> None:

@@ -7,10 +7,11 @@ share, limits and ownership are those of any other token.
 from __future__ import annotations
 
 from cobblestone.domain.errors import Conflict, NotAllowed, NotFound
-from cobblestone.domain.people import Scope, SubmitRights
+from cobblestone.domain.people import Scope, SubmitRights, User
 from cobblestone.domain.values import UserId
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.people import users
 from cobblestone.store.people.credentials import RIGHTS, TOKENS, ApiToken
 from cobblestone.store.work import batches, steps
 from cobblestone.store.work.batches import BatchRow
@@ -115,12 +116,18 @@ def check_rights(tx: Transaction, submitter: ApiToken | None, app: str, n_jobs: 
 
 
 def own_batch(db: Database, submitter: ApiToken, batch_id: int) -> BatchRow:
-    """Return a batch of a submitter.
+    """Return a batch that a submitter may see: an account its own, a token of the project any.
 
     Raises:
         NotFound: there is none, or it is somebody else's (which is not told).
     """
     found = batches.batch_by_id(db, batch_id)
-    if found.token_id != submitter.id:
+    if submitter.user_id is not None and found.token_id != submitter.id:
         raise NotFound(f"There is no batch {batch_id}. See: cobblestone batch list")
     return found
+
+
+def owner_of(db: Database, batch: BatchRow) -> User | None:
+    """Return the account that submitted a batch; None: a token of the project did."""
+    user_id = db.value("SELECT user_id FROM api_token WHERE id = ?", (batch.token_id,))
+    return None if user_id is None else users.user_by_id(db, user_id)

@@ -23,6 +23,7 @@ from cobblestone.api_schema.endpoints import PLACE, Endpoint
 from cobblestone.api_schema.values import MAX_ID, PREFIX, Body, Reply
 from cobblestone.domain.errors import NotAllowed, NotFound
 from cobblestone.domain.people import Scope
+from cobblestone.domain.values import UserId
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http import api as http
 from cobblestone.store.engine.database import Database, Transaction
@@ -164,6 +165,17 @@ def request_origin(request: Request, kind: str) -> str:
 A = TypeVar("A", bound=Reply | bytes)
 
 
+def submitter_of(db: Database, user_id: UserId) -> ApiToken:
+    """Return the token that an account submits with.  Raises NotAllowed if it may not."""
+    found = submitters.submitter_of(db, user_id)
+    if found is None:
+        raise NotAllowed(
+            "Your account may not submit jobs. Ask the project's operator to allow it:"
+            f" cobblestone user submit {user_id}"
+        )
+    return found
+
+
 class AnsweredEndpoint(Endpoint[Any], frozen=True, kw_only=True):
     """An endpoint with the function that answers it.  Created by :func:`answers`."""
 
@@ -227,12 +239,7 @@ class AnsweredEndpoint(Endpoint[Any], frozen=True, kw_only=True):
         """
         if token.user_id is None:
             return token
-        found = submitters.submitter_of(db, token.user_id)
-        if found is None:
-            raise NotAllowed(
-                "Your account may not submit jobs. Ask the project's operator to allow it:"
-                f" cobblestone user submit {token.user_id}"
-            )
+        found = submitter_of(db, token.user_id)
         if self.tag not in _OF_SUBMITTERS:
             raise NotAllowed("This is not for accounts that submit jobs: it needs a token of the project.")
         if "batch_id" in request.path_params:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -208,20 +208,53 @@ def planned_jobs(
     return maker.make(bodies, files.files_by_name(db, sorted(names)), first=first)
 
 
-def _add_jobs(
+def add_planned(
     tx: Transaction,
-    ctx: ServerContext,
+    call: Call,
     batch: BatchRow,
     app: App,
-    submitter: ApiToken | None,
     body: schema.NewBatch | schema.MoreJobs,
-    *,
-    now: float,
+    names: Sequence[str] = (),
 ) -> BatchRow:
-    submitters.check_rights(tx, submitter, app.name, len(body.jobs), now=now)
-    jobs = planned_jobs(tx, app, submitter, body, priority=batch.priority, first=batch.njobs)
-    served = ctx.candidates.served(batch.priority)
-    return batches.add_jobs(tx, batch, app.name, jobs, served=served, now=now)
+    """Add the jobs of a request to an open batch; ``names``: of their workunits, where the usual ones will not do.
+
+    Raises:
+        JobError, NotAllowed, NotFound: see `planned_jobs`.
+        NotAllowed, Conflict: its submitter may not submit them, or not so many; or the batch is closed.
+    """
+    submitters.check_rights(tx, call.token, app.name, len(body.jobs), now=call.now)
+    jobs = planned_jobs(tx, app, call.token, body, priority=batch.priority, first=batch.njobs)
+    if names:
+        jobs = [replace(job, workunit_name=name) for job, name in zip(jobs, names, strict=True)]
+    served = call.ctx.candidates.served(batch.priority)
+    return batches.add_jobs(tx, batch, app.name, jobs, served=served, now=call.now)
+
+
+def open_batch(
+    tx: Transaction, call: Call, body: schema.NewBatch, request_key: str | None
+) -> tuple[BatchRow, App]:
+    """Create an empty batch.
+
+    Raises:
+        NotFound: there is no such app.
+        Conflict: the app takes no jobs, or a request with this key made a batch already.
+    """
+    app = app_named(tx, body.app)
+    if app.deprecated:
+        raise Conflict(
+            f"The app {app.name} is deprecated and takes no jobs. Allow it again with:"
+            f" cobblestone app update {app.name} --no-deprecated"
+        )
+    batch = batches.create_batch(
+        tx,
+        name=body.name or app.name,
+        app_id=app.id,
+        priority=body.priority,
+        token_id=None if call.token is None else call.token.id,
+        request_key=request_key,
+        now=call.now,
+    )
+    return batch, app
 
 
 async def check_room(ctx: ServerContext) -> None:
@@ -255,22 +288,8 @@ async def create_batch(call: Call, body: schema.NewBatch) -> schema.BatchStatus:
             earlier = batches.batch_by_key(tx, call.request_key)
             if earlier is not None:
                 return _describe_batch(call, tx, earlier)
-        app = app_named(tx, body.app)
-        if app.deprecated:
-            raise Conflict(
-                f"The app {app.name} is deprecated and takes no jobs. Allow it again with:"
-                f" cobblestone app update {app.name} --no-deprecated"
-            )
-        batch = batches.create_batch(
-            tx,
-            name=body.name or app.name,
-            app_id=app.id,
-            priority=body.priority,
-            token_id=None if call.token is None else call.token.id,
-            request_key=call.request_key,
-            now=call.now,
-        )
-        batch = _add_jobs(tx, call.ctx, batch, app, call.token, body, now=call.now)
+        batch, app = open_batch(tx, call, body, call.request_key)
+        batch = add_planned(tx, call, batch, app, body)
         if not body.open:
             batch = batches.close_batch(tx, batch.id, now=call.now)
         return _describe_batch(call, tx, batch, call.ctx.offers.get(tx))
@@ -296,7 +315,7 @@ async def add_jobs(call: Call, batch_id: int, body: schema.MoreJobs) -> schema.B
                 f" not {body.first}. Is another program adding to it?"
             )
         app = apps.app_by_id(tx, batch.app_id)
-        batch = _add_jobs(tx, call.ctx, batch, app, call.token, body, now=call.now)
+        batch = add_planned(tx, call, batch, app, body)
         return _describe_batch(call, tx, batch)
 
     return await call.ctx.store.awrite(add)

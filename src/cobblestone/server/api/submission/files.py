@@ -15,6 +15,7 @@ from typing import IO, BinaryIO, cast
 
 import msgspec
 import structlog
+from starlette.datastructures import UploadFile
 from starlette.responses import Response, StreamingResponse
 
 from cobblestone.api_schema import apps as schema
@@ -122,6 +123,12 @@ async def receive(ctx: ServerContext, chunks: AsyncIterator[bytes]) -> StagedFil
                 waiting, size = [], 0
         writer.write(b"".join(waiting))
         return await asyncio.to_thread(writer.finish)
+
+
+async def pieces(file: UploadFile) -> AsyncIterator[bytes]:
+    """Yield a file of a posted form for `receive`."""
+    while piece := await file.read(WRITE_CHUNK):
+        yield piece
 
 
 def _too_large(max_bytes: int) -> ApiProblem:
@@ -239,13 +246,18 @@ async def output_response(ctx: ServerContext, batch_id: int, job_id: int, name: 
             )
         raise NotFound(f"Job {job_id} has no output {name[:60]!r}; it has: {', '.join(found)}.")
 
-    content = Content(ctx, await ctx.store.aread(find))
-    pieces = content.pieces()
+    return await sent(ctx, await ctx.store.aread(find))
+
+
+async def sent(ctx: ServerContext, output: StoredOutput) -> Response:
+    """Return an output as a download.  Raises StoreError."""
+    content = Content(ctx, output)
+    parts = content.pieces()
     # The first piece is read before the status is sent, so that a missing file becomes an error and not a cut answer.
-    first = await asyncio.to_thread(next, pieces, b"")
+    first = await asyncio.to_thread(next, parts, b"")
     headers = {} if content.nbytes is None else {"Content-Length": str(content.nbytes)}
     return StreamingResponse(
-        streamed(chain([first], pieces)),
+        streamed(chain([first], parts)),
         media_type="application/octet-stream",
         headers={**headers, **_NO_SNIFF},
     )

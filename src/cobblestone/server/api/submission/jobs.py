@@ -216,9 +216,9 @@ class JobMaker:
         return f"it has {count} inputs; the app needs {len(self.form.inputs)} ({names})."
 
     def _input(self, slot: job_form.InputSlot, given: InputBody, stored: Mapping[str, FileRow]) -> InputFile:
-        file = stored.get(given.file)
+        file, named = stored.get(given.file), given.file_name or given.file
         if file is None:
-            raise JobError(f"the file {given.file} is not stored. Upload it first: PUT /api/v1/files/SHA256")
+            raise JobError(f"the file {named} is not stored. Upload it first: PUT /api/v1/files/SHA256")
         return form_of(
             InputFile,
             file,

@@ -17,6 +17,7 @@ from cobblestone.server.api.endpoints.routing import Call
 from cobblestone.server.api.submission import batches as api
 from cobblestone.server.api.submission import files as api_files
 from cobblestone.server.api.submission.jobs import describe_jobs
+from cobblestone.server.operation.reach import job_seconds, supply
 from cobblestone.server.web.operator import version_labels
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.http.api import ApiProblem
@@ -26,7 +27,6 @@ from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import figures, interventions
-from cobblestone.store.people import hosts
 from cobblestone.store.people.credentials import ApiToken
 from cobblestone.store.work import batches, job_results, submitters
 from cobblestone.store.work.batches import BatchRow
@@ -35,7 +35,6 @@ from cobblestone.store.work.rows import result_text
 PAGE, JOBS_PAGE = 20, 100
 GROUPS_SHOWN = 20
 STDERR_TAIL = 4000
-DAY = 86400.0
 #: What the API refuses with an explanation.
 REFUSALS = (NotFound, Conflict, NotAllowed, JobError, ApiProblem)
 _ACTIONS = {"cancel": api.cancel_batch, "retry": api.retry_batch, "retire": api.retire_batch}
@@ -79,20 +78,6 @@ def call_of(
         now=now,
         request_key=request_key,
         digest=digest,
-    )
-
-
-def supply(db: Database, *, now: float) -> Supply:
-    """Return what the project has for jobs."""
-    return Supply(now, *hosts.cores_at_hand(db, since=now - DAY), batches.count_unsent(db))
-
-
-def job_seconds(db: Database, app: App, given: Supply, operations: float | None = None) -> float:
-    """Return the CPU seconds of so many operations; None: of a usual job of the app with its repetitions."""
-    usual = app.limits.rsc_fpops_est * app.rules_of_jobs.target_nresults
-    took, estimated = job_results.cost_lately(db, app.id)
-    return given.seconds_for(
-        usual if operations is None else operations, cpu_seconds=took, of_operations=estimated
     )
 
 

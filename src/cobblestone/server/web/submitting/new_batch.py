@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -27,16 +27,10 @@ from cobblestone.server.api.endpoints.routing import LARGE_BODY
 from cobblestone.server.api.submission import batches as api
 from cobblestone.server.api.submission import files as api_files
 from cobblestone.server.api.submission.apps import app_named
+from cobblestone.server.operation.reach import job_seconds, supply
 from cobblestone.server.web.presentation.site import ProjectVisit
 from cobblestone.server.web.submitting import drafts
-from cobblestone.server.web.submitting.batches import (
-    REFUSALS,
-    ForSubmitters,
-    call_of,
-    job_seconds,
-    may_use,
-    supply,
-)  # fmt: skip
+from cobblestone.server.web.submitting.batches import REFUSALS, ForSubmitters, call_of, may_use
 from cobblestone.server.web.submitting.drafts import BadDraft, Draft, Fault, GivenFile, arguments_of
 from cobblestone.service.http import api as http
 from cobblestone.service.languages import gettext as _
@@ -102,7 +96,7 @@ class NewBatchPages(ForSubmitters):
         """Return the batch that was given; files in the form itself are stored.  Raises BadDraft, ApiProblem."""
         given = http.read_json(typed.get("files", "").encode(), drafts.GivenFiles).files
         for file in sent.get("inputs", ()):
-            staged = await api_files.receive(visit.ctx, _pieces(file))
+            staged = await api_files.receive(visit.ctx, api_files.pieces(file))
             await api_files.keep(visit.ctx, staged, files.input_name(staged.sha256), now=visit.ctx.clock())
             given.append(GivenFile(name=(file.filename or "")[:1000], sha256=staged.sha256))
         table: bytes | None = None
@@ -175,11 +169,6 @@ class NewBatchPages(ForSubmitters):
             return reply if isinstance(reply, Response) else http.json_response(reply)
 
         return await http.answered(visit.request, answer)
-
-
-async def _pieces(file: UploadFile) -> AsyncIterator[bytes]:
-    while piece := await file.read(api_files.WRITE_CHUNK):
-        yield piece
 
 
 def _app(db: Database, name: str, token: ApiToken) -> tuple[App, JobForm]:
