@@ -130,7 +130,7 @@ def add(
             return id_
 
         id_ = store.write(write)
-    out.show({"id": id_, "url": url}, lines=[f"Project {id_}: {url}"], essential=[id_])
+    out.done({"id": id_, "url": url}, f"Project {id_}: {url}", id_)
 
 
 @manager_commands.command("edit")
@@ -160,12 +160,10 @@ def edit(
 
     with operation.open_beside(folder) as (_, store):
         changed = store.write(write)
-    out.show(
+    out.done(
         named(changed, "id", "url", "share", "stopped"),
-        lines=[
-            f"Project {changed.id}: {changed.url}, share {changed.share:g}{', stopped' if changed.stopped else ''}"
-        ],
-        essential=[changed.id],
+        f"Project {changed.id}: {changed.url}, share {changed.share:g}{', stopped' if changed.stopped else ''}",
+        changed.id,
     )
 
 
