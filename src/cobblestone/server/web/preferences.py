@@ -12,7 +12,6 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.computing import PREFERENCES, Number, Preference
 from cobblestone.domain.people import User
 from cobblestone.ops.aside import read_aside
-from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
@@ -122,7 +121,6 @@ class PreferencePages(Pages[ProjectSite]):
                 return visit.go_on("prefs_computing.php", venue=venue, done="saved")
         return visit.show(
             "prefs_computing.html",
-            http_status=422 if problems else 200,
             questions=QUESTIONS,
             fields=_FIELDS,
             typed=typed,
@@ -130,7 +128,6 @@ class PreferencePages(Pages[ProjectSite]):
             venue=venue,
             venues=VENUE_NAMES,
             existing=set(sets),
-            done=done_text(visit),
         )
 
     async def _store_computing(
@@ -173,7 +170,6 @@ class PreferencePages(Pages[ProjectSite]):
                 return visit.go_on("prefs_project.php", venue=venue, done="saved")
         return visit.show(
             "prefs_project.html",
-            http_status=422 if problems else 200,
             apps=found,
             chosen=shown,
             typed=typed,
@@ -182,7 +178,6 @@ class PreferencePages(Pages[ProjectSite]):
             venue=venue,
             venues=VENUE_NAMES,
             existing=set(sets),
-            done=done_text(visit),
         )
 
     async def _store_project(

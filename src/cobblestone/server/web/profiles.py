@@ -16,7 +16,6 @@ from cobblestone.service.pages.site import PageError
 from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation import audit
-from cobblestone.store.operation.audit import Actor
 from cobblestone.store.people import users
 from cobblestone.store.people.users import Profile
 from cobblestone.wire.text.writer import printable
@@ -71,7 +70,6 @@ class ProfilePages(Pages[ProjectSite]):
     ) -> Response:
         return visit.show(
             "profile_edit.html",
-            http_status=422 if problems else 200,
             present=present,
             typed=typed if typed is not None else {"text": present.text},
             searchable="searchable" in typed if typed is not None else present.searchable,
@@ -85,7 +83,6 @@ class ProfilePages(Pages[ProjectSite]):
         user_id = UserId(visit.needed_number("userid"))
         if user_id != user.id and not user.is_operator:
             raise PageError(403, _("Not allowed"), _("Only operators can remove other people's profiles."))
-        actor = Actor(name=f"user:{user.id} {user.name}", origin=f"web {visit.address}")
 
         def transact(tx: Transaction) -> None:
             before = users.profile_of(tx, user_id)
@@ -93,7 +90,7 @@ class ProfilePages(Pages[ProjectSite]):
             if user_id != user.id and before is not None:
                 audit.record(
                     tx,
-                    actor,
+                    visit.actor,
                     "remove profile",
                     f"user {user_id}",
                     before={"text": before.text},

@@ -126,10 +126,10 @@ class WorkPages(Pages[ProjectSite]):
         """Show one task: what happened, why, and the credit it earned."""
         result_id = visit.needed_number("resultid")
 
-        def read(db: Database) -> dict[str, Any] | None:
+        def read(db: Database) -> dict[str, Any]:
             row = page_queries.task(db, result_id)
             if row is None:
-                return None
+                raise not_found(_("task %(id)d") % {"id": result_id})
             result = row.result
             host = None if result.host_id is None else hosts.host_by_id(db, result.host_id)
             workunit = work.workunits(db, [result.workunit_id])[result.workunit_id]
@@ -150,8 +150,6 @@ class WorkPages(Pages[ProjectSite]):
             }
 
         found = await visit.read(read)
-        if found is None:
-            raise not_found(_("task %(id)d") % {"id": result_id})
         host: Host | None = found["host"]
         return visit.show(
             "task.html",
@@ -165,10 +163,10 @@ class WorkPages(Pages[ProjectSite]):
         """Show a workunit and its tasks on different computers."""
         workunit_id = WorkunitId(visit.needed_number("wuid"))
 
-        def read(db: Database) -> dict[str, Any] | None:
+        def read(db: Database) -> dict[str, Any]:
             workunit = work.workunits(db, [workunit_id]).get(workunit_id)
             if workunit is None:
-                return None
+                raise not_found(_("workunit %(id)d") % {"id": workunit_id})
             app = apps.app_by_id(db, workunit.app_id)
             return {
                 "workunit": workunit,
@@ -177,10 +175,7 @@ class WorkPages(Pages[ProjectSite]):
                 "tasks": page_queries.tasks_of_workunit(db, workunit_id),
             }
 
-        found = await visit.read(read)
-        if found is None:
-            raise not_found(_("workunit %(id)d") % {"id": workunit_id})
-        return visit.show("workunit.html", **found)
+        return visit.show("workunit.html", **await visit.read(read))
 
 
 def _state(text: str) -> TaskState | None:

@@ -67,7 +67,7 @@ class JoiningPages(Pages[Site[A, A]]):
                 return self._site.let_in(visit, await self._join(form, visit.address), "home.php")
             except WebRpcFailure as failure:
                 problems = _refused(failure)
-        return visit.show_form("join.html", http_status=422, typed=form, problems=problems)
+        return visit.show_form("join.html", typed=form, problems=problems)
 
     def _problems(self, form: Mapping[str, str]) -> dict[str, str]:
         """Return what is wrong with a new account, by field."""
@@ -101,7 +101,7 @@ class JoiningPages(Pages[Site[A, A]]):
             problem = _(
                 "There is no account with this e-mail address and password. Check both, and the Caps Lock key."
             )
-        return visit.show_form("login.html", http_status=422, typed=form, problem=problem, done="")
+        return visit.show_form("login.html", typed=form, problem=problem, done="")
 
 
 def _refused(failure: WebRpcFailure) -> dict[str, str]:

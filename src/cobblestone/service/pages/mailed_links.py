@@ -33,9 +33,7 @@ async def ask_for_link(visit: Visit[A], template: str, send: Callable[[str], Awa
             return visit.show(template, sent=True, typed=form, problems={})
         except TooManyAttempts as error:
             problem = too_many(error)
-    return visit.show_form(
-        template, http_status=422, sent=False, typed=form, problems={"email_addr": problem}
-    )
+    return visit.show_form(template, sent=False, typed=form, problems={"email_addr": problem})
 
 
 class MailedLinkPages(Pages[Site[A, A]]):
@@ -72,10 +70,9 @@ class MailedLinkPages(Pages[Site[A, A]]):
                 self._site.sessions.end(response)
                 return response
         good = await self._links.reset_is_good(code)
-        status = 422 if problems else 200 if good else 410
         return visit.show_form(
             "password_new.html",
-            http_status=status,
+            http_status=200 if good or problems else 410,
             code=code,
             good=good,
             problems=problems,

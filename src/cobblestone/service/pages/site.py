@@ -319,14 +319,20 @@ class Visit(Generic[A]):
         page = self.request.url.path.removeprefix(self._site.base)
         return f"{page}?{self.request.url.query}" if self.request.url.query else page
 
+    @property
+    def done(self) -> str:
+        """Return what was just done, as the address says."""
+        return self.fields.get("done", "")
+
     def show(
         self, template: str, *, http_status: int = 200, **values: Any
     ) -> Response:  # whatever a template shows
-        """Return a page for this visitor."""
-        values.setdefault("done", "")
+        """Return a page for this visitor; one that names a problem of a form has the status 422."""
+        values.setdefault("done", self.done)
+        refused = http_status == 200 and (values.get("problem") or values.get("problems"))
         return self._site.html(
             template,
-            http_status=http_status,
+            http_status=422 if refused else http_status,
             viewer=self.viewer,
             form_token=self._site.sessions.form_token(self.session),
             path=self.request.url.path,
@@ -335,9 +341,9 @@ class Visit(Generic[A]):
             **values,
         )
 
-    def show_form(self, template: str, *, http_status: int = 200, **values: Any) -> Response:  # as above
+    def show_form(self, template: str, **values: Any) -> Response:  # as above
         """Return a page with a form for a visitor who may not have a session yet."""
-        response = self.show(template, http_status=http_status, **values)
+        response = self.show(template, **values)
         self._site.sessions.keep(response, self.session)
         return response
 

@@ -36,6 +36,7 @@ from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import site as pages
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.credit.history import CreditOwner
+from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.ranking import MAX_PAGE
 from cobblestone.store.people import users
 from cobblestone.wire.project.pages import scheduler_link_tags
@@ -153,6 +154,18 @@ class ProjectVisit(pages.VisitOfRows[User]):
     def ctx(self) -> ServerContext:
         """The project."""
         return self.site.ctx
+
+    @property
+    def actor(self) -> Actor:
+        """Return who does something, for the audit log."""
+        name = f"user:{self.viewer.id} {self.viewer.name}" if self.viewer else "nobody"
+        return Actor(name=name, origin=f"web {self.address}".strip())
+
+    @property
+    def done(self) -> str:
+        """Return the sentence about what was just done; empty: nothing."""
+        text = wording.DONE.get(self.fields.get("done", ""), "")
+        return _(text) if text else ""
 
     def need_confirmed_address(self, user: User) -> None:
         """Require a confirmed e-mail address if the project does.  Raises PageError."""
