@@ -307,9 +307,10 @@ def ledger_(
 ) -> None:
     """Check that all sums agree with the ledger; delete bad entries."""
     from cobblestone.account_manager.core import operation
+    from cobblestone.account_manager.store import ledger
 
     with operation.open_beside(folder) as (_, store):
-        deleted = store.write(lambda tx: operation.delete_entries(tx, delete or []))
+        deleted = store.write(lambda tx: ledger.delete_entries(tx, delete or []))
         wrong = store.write(lambda tx: operation.verify_sums(tx, repair=repair))
     lines = (
         [f"Deleted {len(deleted)} entries worth {sum(each.amounts.credit for each in deleted):.2f}."]

@@ -332,16 +332,10 @@ def _platform_files(
         else {DESCRIPTION_FILE: about, APP_FILE: app_package.version_description(command)}
     )
     return [
-        VersionFileBody(
-            file=app_package.upload_bytes(connection, launcher, toolchain.launcher(platform)),
-            open_name=launcher,
-            executable=True,
-            main_program=True,
+        app_package.uploaded(
+            connection, launcher, toolchain.launcher(platform), executable=True, main_program=True
         ),
-        VersionFileBody(
-            file=app_package.upload_bytes(connection, f"{BUNDLE_FILE}_{platform}.tar", archive),
-            open_name=BUNDLE_FILE,
-        ),
+        app_package.uploaded(connection, BUNDLE_FILE, archive, stored_as=f"{BUNDLE_FILE}_{platform}.tar"),
         *app_package.copied_files(connection, copied),
     ]
 
@@ -350,16 +344,8 @@ def _browser_files(connection: Connection, command: BundleCommand) -> list[Versi
     packages = command.browser_packages
     description = pyodide.pyodide_description(command, packages, app_package.read_files(command.files))
     return [
-        VersionFileBody(
-            file=app_package.upload_bytes(connection, PACKAGES_NAME, packages),
-            open_name=PACKAGES_NAME,
-            main_program=True,
-        ),
-        VersionFileBody(
-            file=app_package.upload_bytes(connection, PYODIDE_DESCRIPTION_FILE, description),
-            open_name=PYODIDE_DESCRIPTION_FILE,
-            copy_file=True,
-        ),
+        app_package.uploaded(connection, PACKAGES_NAME, packages, main_program=True),
+        app_package.uploaded(connection, PYODIDE_DESCRIPTION_FILE, description, copy_file=True),
     ]
 
 
