@@ -40,12 +40,8 @@ class ManagerSite(pages.Site[ManagerAccount, "ManagerVisit"]):
         return ManagerVisit(self, request)
 
 
-class ManagerVisit(pages.VisitOfRows[ManagerAccount]):
+class ManagerVisit(pages.VisitOfRows[ManagerAccount, ManagerSite]):
     """One request for a page of an account manager."""
-
-    def __init__(self, site: ManagerSite, request: Request) -> None:
-        super().__init__(site, request)
-        self.site = site
 
     @property
     def ctx(self) -> ManagerContext:

@@ -108,12 +108,7 @@ class BundleCommand(app_package.Command):
 
 
 def bundle_command(
-    command: app_package.Command,
-    requirements: Path,
-    python: str,
-    *,
-    in_browsers: bool = False,
-    say: toolchain.Say = lambda text: None,
+    command: app_package.Command, requirements: Path, python: str, *, in_browsers: bool = False
 ) -> BundleCommand:
     """Return a Python command with an archive for each of its platforms; minutes the first time.
 
@@ -130,15 +125,11 @@ def bundle_command(
     if not re.fullmatch(r"3\.\d{1,2}(\.\d{1,2})?", python):
         raise JobError(f"--bundle-python {python}: write a version such as 3.12")
     platforms = _platforms(command)
-    browser_packages = b""
-    if in_browsers:
-        with toolchain.told("Downloading the packages for browsers", say):
-            browser_packages = pyodide.packages_archive(requirements)
+    browser_packages = pyodide.packages_archive(requirements) if in_browsers else b""
     archives: dict[str, bytes] = {}
     modules: set[str] = set(command.installed)
     for platform in platforms:
-        with toolchain.told(f"Building the bundle for {platform}", say):
-            archives[platform], found = make_archive(platform, requirements, python)
+        archives[platform], found = make_archive(platform, requirements, python)
         modules |= found
     return form_of(
         BundleCommand,

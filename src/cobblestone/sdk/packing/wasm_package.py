@@ -288,11 +288,7 @@ class WasmCommand(Command):
 
 
 def portable_command(
-    words: Sequence[str],
-    files: Sequence[Path],
-    requirements: Path | None,
-    *,
-    say: toolchain.Say = lambda text: None,
+    words: Sequence[str], files: Sequence[Path], requirements: Path | None
 ) -> tuple[Path, list[str], tuple[Path, ...]]:
     """Return the module, the words and the files of a Python program that runs in WebAssembly.
 
@@ -306,7 +302,7 @@ def portable_command(
             ' --command "python3 program.py {input} {output}"'
         )
     check_words(words, read_files(files))
-    return python_module(say=say), ["python", *words[1:]], python_files(files, requirements)
+    return python_module(), ["python", *words[1:]], python_files(files, requirements)
 
 
 def read_module(path: Path) -> bytes:

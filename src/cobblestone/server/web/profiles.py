@@ -15,7 +15,6 @@ from cobblestone.service.pages.pictures import MAX_BYTES, MEDIA_TYPE, BadPicture
 from cobblestone.service.pages.site import PageError
 from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.operation import audit
 from cobblestone.store.people import users
 from cobblestone.store.people.users import Profile
 from cobblestone.wire.text.writer import printable
@@ -88,14 +87,7 @@ class ProfilePages(Pages[ProjectSite]):
             before = users.profile_of(tx, user_id)
             users.remove_profile(tx, user_id)
             if user_id != user.id and before is not None:
-                audit.record(
-                    tx,
-                    visit.actor,
-                    "remove profile",
-                    f"user {user_id}",
-                    before={"text": before.text},
-                    now=visit.ctx.clock(),
-                )
+                visit.note(tx, "remove profile", f"user {user_id}", before={"text": before.text})
 
         await visit.write(transact)
         return visit.go(f"show_user.php?userid={user_id}")

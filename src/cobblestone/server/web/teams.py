@@ -19,7 +19,7 @@ from cobblestone.service.pages.wording import TEAM_TYPES, moment
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.history import CreditOwner
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.operation import audit, page_queries, ranking
+from cobblestone.store.operation import page_queries, ranking
 from cobblestone.store.operation.ranking import Order
 from cobblestone.store.people import account_changes, teams, users
 from cobblestone.wire.text.writer import one_line, printable
@@ -297,15 +297,8 @@ class TeamMessagePages(Pages[ProjectSite]):
         def transact(tx: Transaction) -> None:
             before = teams.withdraw_message(tx, team.id, message_id)
             if team.founder_id != user.id:
-                audit.record(
-                    tx,
-                    visit.actor,
-                    "withdraw team message",
-                    f"team {team.id}",
-                    before={"title": before.title, "text": before.text},
-                    after=None,
-                    now=visit.ctx.clock(),
-                )
+                text = {"title": before.title, "text": before.text}
+                visit.note(tx, "withdraw team message", f"team {team.id}", before=text)
 
         try:
             await visit.write(transact)

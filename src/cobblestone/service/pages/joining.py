@@ -54,7 +54,7 @@ class JoiningPages(Pages[Site[A, A]]):
         self._further_problems = further_problems
 
     @shows("/join.php", methods=BOTH)
-    async def join(self, visit: Visit[A]) -> Response:
+    async def join(self, visit: Visit[A, A]) -> Response:
         """Show the form for a new account."""
         if visit.viewer is not None:
             return visit.go("home.php")
@@ -81,7 +81,7 @@ class JoiningPages(Pages[Site[A, A]]):
         return {field: problem for field, problem in found.items() if problem}
 
     @shows("/login.php", methods=BOTH)
-    async def log_in(self, visit: Visit[A]) -> Response:
+    async def log_in(self, visit: Visit[A, A]) -> Response:
         """Show the form for people who have an account."""
         wanted = visit.fields.get("next", "")
         if visit.viewer is not None:

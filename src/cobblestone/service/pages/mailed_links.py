@@ -20,7 +20,7 @@ from cobblestone.service.pages.site import Site, Visit
 A = Any  # the account of a service, and its visits; these pages do not look into them
 
 
-async def ask_for_link(visit: Visit[A], template: str, send: Callable[[str], Awaitable[None]]) -> Response:
+async def ask_for_link(visit: Visit[A, A], template: str, send: Callable[[str], Awaitable[None]]) -> Response:
     """Show a form for an e-mail address, and ``send`` a link there; it raises TooManyAttempts."""
     if visit.request.method != "POST":
         return visit.show_form(template, sent=False, typed={}, problems={})
@@ -50,13 +50,13 @@ class MailedLinkPages(Pages[Site[A, A]]):
 
     # The family's Manager sends people to get_passwd.php.
     @shows("/password_reset.php", "/get_passwd.php", methods=BOTH)
-    async def ask_for_reset(self, visit: Visit[A]) -> Response:
+    async def ask_for_reset(self, visit: Visit[A, A]) -> Response:
         """Send a link for a new password."""
         send = partial(self._links.ask_for_reset, address=visit.address)
         return await ask_for_link(visit, "password_reset.html", send)
 
     @shows("/password_new.php", methods=BOTH)
-    async def reset(self, visit: Visit[A]) -> Response:
+    async def reset(self, visit: Visit[A, A]) -> Response:
         """Set a new password with a link from a mail."""
         code = visit.fields.get("code", "")
         problems: dict[str, str] = {}
@@ -80,7 +80,7 @@ class MailedLinkPages(Pages[Site[A, A]]):
         )
 
     @shows("/email_confirm.php", methods=BOTH)
-    async def confirm(self, visit: Visit[A]) -> Response:
+    async def confirm(self, visit: Visit[A, A]) -> Response:
         """Confirm an address; the link is enough, so no log-in is needed."""
         code, confirmed = visit.fields.get("code", ""), False
         if visit.request.method == "POST":

@@ -36,6 +36,8 @@ from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import site as pages
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.credit.history import CreditOwner
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.operation import audit
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.ranking import MAX_PAGE
 from cobblestone.store.people import users
@@ -143,12 +145,8 @@ class ProjectSite(pages.Site[User, "ProjectVisit"]):
         return decayed(statement.recent, self.ctx.clock())
 
 
-class ProjectVisit(pages.VisitOfRows[User]):
+class ProjectVisit(pages.VisitOfRows[User, ProjectSite]):
     """One request for a page of a project."""
-
-    def __init__(self, site: ProjectSite, request: Request) -> None:
-        super().__init__(site, request)
-        self.site = site
 
     @property
     def ctx(self) -> ServerContext:
@@ -160,6 +158,10 @@ class ProjectVisit(pages.VisitOfRows[User]):
         """Return who does something, for the audit log."""
         name = f"user:{self.viewer.id} {self.viewer.name}" if self.viewer else "nobody"
         return Actor(name=name, origin=f"web {self.address}".strip())
+
+    def note(self, tx: Transaction, action: str, target: str, *, before: object) -> None:
+        """Write into the audit log what the visitor removes."""
+        audit.record(tx, self.actor, action, target, now=self.ctx.clock(), before=before)
 
     @property
     def done(self) -> str:
