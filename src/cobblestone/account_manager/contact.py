@@ -267,12 +267,10 @@ def _candidates(
     ctx: ManagerContext, at_projects: Mapping[int, model.ProjectAccount], now: float
 ) -> list[choosing.CandidateProject]:
     return [
-        choosing.CandidateProject(
-            id=project.id,
+        form_of(
+            choosing.CandidateProject,
+            project,
             name=project.name or project.url,
-            share=project.share,
-            keywords=project.keywords,
-            versions=project.versions,
             closed=_closed(project, at_projects.get(project.id)),
             dryness=ctx.projects.dryness(project.id),
             work=ctx.projects.balances[project.id].at(now),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import structlog
@@ -103,9 +103,7 @@ class Health:
         for warning in found:
             known = self.warnings.get(warning.code)
             since = now if known is None else known.since
-            current[warning.code] = HealthWarning(
-                code=warning.code, text=warning.text, severe=warning.severe, since=since
-            )
+            current[warning.code] = replace(warning, since=since)
             if known is None or (warning.severe and not known.severe):
                 new.append(current[warning.code])
                 (log.error if warning.severe else log.warning)(

@@ -27,7 +27,6 @@ class ManagerSite(pages.Site[ManagerAccount, "ManagerVisit"]):
             find_account=lambda id_, key: ctx.store.aread(
                 lambda db: accounts.account_of_session(db, id_, key)
             ),
-            filters={},
             values={
                 "site_name": ctx.settings.manager.name,
                 "manager": ctx.settings.manager,

@@ -30,12 +30,16 @@ MAX_TOKENS = 20
 DAY = 86400.0
 
 
-class AccountSettingsPages(Pages[ProjectSite]):
-    """Settings of an account."""
+class SecurityPages(Pages[ProjectSite]):
+    """Pages about what guards an account."""
 
     def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
         super().__init__(site)
         self._security = security
+
+
+class AccountSettingsPages(SecurityPages):
+    """Settings of an account."""
 
     # -- profile ------------------------------------------------------------------------------------
 

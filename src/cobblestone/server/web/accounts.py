@@ -21,11 +21,10 @@ from starlette.responses import RedirectResponse, Response
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.people import ConsentKind, User
 from cobblestone.domain.values import UserId
-from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.accounts.service import Accounts, ConsentChoices
 from cobblestone.server.core.project import notice_page
 from cobblestone.server.operation.institute import BEGUN_SECONDS, InstituteLogIn, LogInRefused
-from cobblestone.server.web.account_settings import profile_problems
+from cobblestone.server.web.account_settings import SecurityPages, profile_problems
 from cobblestone.server.web.presentation.feeds import newest_message
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.http.rate_limits import TooManyAttempts, limit_key, refuse_after
@@ -44,12 +43,8 @@ from cobblestone.store.work import submitters
 from cobblestone.wire.project import account as wire
 
 
-class AccountPages(Pages[ProjectSite]):
+class AccountPages(SecurityPages):
     """Pages for the second factor, a new address, and the user's own account."""
-
-    def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
-        super().__init__(site)
-        self._security = security
 
     @shows("/login_code.php", methods=BOTH)
     async def log_in_code(self, visit: ProjectVisit) -> Response:
@@ -219,12 +214,8 @@ class AccountFinishPages(Pages[ProjectSite]):
         await visit.write(change)
 
 
-class MailLinkPages(Pages[ProjectSite]):
+class MailLinkPages(SecurityPages):
     """Pages that send such links, and pages that they lead to."""
-
-    def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
-        super().__init__(site)
-        self._security = security
 
     @shows("/login_mail.php", methods=BOTH)
     async def ask(self, visit: ProjectVisit) -> Response:

@@ -60,11 +60,8 @@ class WorkPages(Pages[ProjectSite]):
             if visit.viewer is None:
                 return visit.user_to_log_in()
             user_id = int(visit.viewer.id)
-        state, app_id, before = (
-            _state(visit.fields.get("state", "")),
-            visit.number("appid"),
-            visit.number("before"),
-        )
+        state = _state(visit.fields.get("state", ""))
+        app_id, before = visit.number("appid"), visit.number("before")
 
         def whose(db: Database) -> tuple[Host | None, User | None]:
             host = None if host_id is None else hosts.host_by_id(db, HostId(host_id))

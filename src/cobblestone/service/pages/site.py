@@ -101,8 +101,8 @@ class Site(ABC, Generic[A, V]):
         *,
         package: str,
         find_account: Callable[[int, str], Awaitable[A | None]],
-        filters: Mapping[str, Any],  # Any: Jinja's filters and globals have no exact types
-        values: Mapping[str, Any],
+        values: Mapping[str, Any],  # Any: Jinja's globals and filters have no exact types
+        filters: Mapping[str, Any] | None = None,
     ) -> None:
         """Create the site.
 
@@ -146,7 +146,7 @@ class Site(ABC, Generic[A, V]):
             moment=_moment,
             day=_day,
         )
-        environment.filters.update(filters)
+        environment.filters.update(filters or {})
         environment.globals.update(
             base=self.base,
             static=self._static.address,

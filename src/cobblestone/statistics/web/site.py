@@ -79,7 +79,6 @@ class StatisticsSite(pages.Site[User, "StatisticsVisit"]):
             ctx,
             package="cobblestone.statistics.web",
             find_account=_nobody,
-            filters={},
             values={"site_name": ctx.settings.site.name, "kinds": KINDS, "address": self._address},
         )
 
