@@ -12,7 +12,6 @@ from tests.helpers.eventually import eventually
 from tests.helpers.manager_world import CREDIT_SECOND, Caller, ManagerWorld
 from tests.helpers.postgres_server import PostgresServer
 
-from cobblestone.account_manager.core import operation
 from cobblestone.account_manager.core.folder import ManagerFolder
 from cobblestone.account_manager.model import AccountChoices
 from cobblestone.account_manager.run import open_manager
@@ -93,7 +92,7 @@ def test_everything_that_is_stored_is_read_again(
         assert again.store.read(lambda db: ledger.replayed(db, "all")).credit == pytest.approx(earned)
         assert again.projects.balances[first] == ctx.projects.balances[first]
     (entry,) = world.read(lambda db: ledger.largest_entries(db, since_day=0, limit=5))
-    world.write(lambda tx: operation.delete_entries(tx, [entry.id]))
+    world.write(lambda tx: ledger.delete_entries(tx, [entry.id]))
     world.write(lambda tx: accounts.erase_account(tx, account.id))
     assert wrong(world) == {}
 

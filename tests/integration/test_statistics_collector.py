@@ -27,6 +27,7 @@ from cobblestone.statistics.folder import (
     create_site,
 )
 from cobblestone.statistics.run import open_site
+from cobblestone.statistics.store.build import published
 from cobblestone.statistics.store.queries import PublishedFile
 
 NOON = 20_000 * DAY + DAY / 2
@@ -121,7 +122,7 @@ class Site:
         return self.folder.project(name).read_state()
 
     def published(self) -> PublishedFile:
-        path = self.collector.published()
+        path = published(self.folder)
         assert path is not None
         return PublishedFile(self.folder, path)
 

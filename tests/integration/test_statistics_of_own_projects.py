@@ -72,7 +72,8 @@ class Site:
                 self.ctx.open_newest()
 
         asyncio.run(steps())
-        assert [state.problem for _source, state in self._collector.states()] == ["", ""]
+        known = self.ctx.folder.known_projects()
+        assert [project.read_state().problem for project in known] == ["", ""]
 
     def page(self, address: str) -> httpx.Response:
         async def get() -> httpx.Response:

@@ -29,7 +29,7 @@ from cobblestone.statistics.store.engine import workbench, write_parquet
 from cobblestone.statistics.store.queries import DayFigures, Entity, PublishedFile, added_up
 from cobblestone.statistics.store.rows import MOST_INTO_ONE, badge_file, merged_file
 from cobblestone.statistics.web.curves import MOST_LAYERS, MOST_POINTS, curves, round_levels
-from cobblestone.statistics.web.entities import view
+from cobblestone.statistics.web.entities import View
 from cobblestone.statistics.web.site import StatisticsContext
 from cobblestone.wire.project.statistics_import import MOST_BADGES, parse_tables, picture_address
 
@@ -596,7 +596,7 @@ def test_what_a_project_brings_when_it_is_first_seen_is_no_work_of_that_day(site
         return site.publish(now=now)
 
     *_, published = map(publish, range(3))
-    person = view(published, found(published, "user", 0, ALICE))
+    person = View(published, found(published, "user", 0, ALICE))
     assert [each.total for each in added_up(person.histories.values())] == [1_000_110, 1_000_111, 1_000_122]
     assert person.milestones == []
     plot = curves(person.histories, until=published.until)
@@ -630,7 +630,7 @@ class PastOfAlice:
 
 def seen_of(published: PublishedFile, key: str = ALICE) -> dict[str, list[tuple[float, float]]]:
     """By project, day and total on a person's page."""
-    person = view(published, found(published, "user", 0, key))
+    person = View(published, found(published, "user", 0, key))
     return {
         title: [(each.day - 20_000, each.total) for each in days] for title, days in person.histories.items()
     }
@@ -652,7 +652,7 @@ def test_an_account_counts_to_a_person_from_the_day_on_which_it_joined(
     for day in (5, 6):
         published = past.next(user(5, "Alice", 4e6 + day, NOON, cpid=ALICE))
     assert seen_of(published) == {"One": HERS[:7], "Other": [(5, 4_000_005), (6, 4_000_006)]}
-    person = view(published, found(published, "user", 0, ALICE))
+    person = View(published, found(published, "user", 0, ALICE))
     whole = added_up(person.histories.values())
     assert [each.total for each in whole] == [900, 940, 980, 1020, 1060, 4_001_105, 4_001_146]
     assert [each.credit for each in person.milestones] == [1000]
@@ -756,7 +756,7 @@ def test_computers_and_teams_that_get_an_owner_id_or_name_later_bring_no_past(si
     for kind in ("host", "team"):
         member = next(each for each in published.ranking(kind, 1, by_recent=False, first=1))
         assert member.whole is not None
-        shown = view(published, found(published, kind, 0, member.whole)).histories
+        shown = View(published, found(published, kind, 0, member.whole)).histories
         assert [(each.day - 20_000, each.total) for each in shown["Other"]] == [(3, 1_000_003)]
         assert len(shown["One"]) == 4
 

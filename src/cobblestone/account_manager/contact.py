@@ -235,19 +235,16 @@ def _records(
     expected: Mapping[int, float],
 ) -> dict[int, model.HostProject]:
     """Return the records of the computer at each project."""
+    ids = before.keys() | reported.keys() | expected.keys()
+    known = {id_: before.get(id_) or model.HostProject(project_id=id_) for id_ in ids}
     return {
-        id_: model.HostProject(
-            project_id=id_,
-            project_host_id=reported[id_].host_id
-            if id_ in reported
-            else before[id_].project_host_id
-            if id_ in before
-            else 0,
-            record=counted.records.get(id_)
-            or (before[id_].record if id_ in before else accounting.ReportRecord()),
+        id_: replace(
+            each,
+            project_host_id=reported[id_].host_id if id_ in reported else each.project_host_id,
+            record=counted.records.get(id_) or each.record,
             expected=expected.get(id_, 0.0),
         )
-        for id_ in before.keys() | reported.keys() | expected.keys()
+        for id_, each in known.items()
     }
 
 
@@ -270,12 +267,10 @@ def _candidates(
     ctx: ManagerContext, at_projects: Mapping[int, model.ProjectAccount], now: float
 ) -> list[choosing.CandidateProject]:
     return [
-        choosing.CandidateProject(
-            id=project.id,
+        form_of(
+            choosing.CandidateProject,
+            project,
             name=project.name or project.url,
-            share=project.share,
-            keywords=project.keywords,
-            versions=project.versions,
             closed=_closed(project, at_projects.get(project.id)),
             dryness=ctx.projects.dryness(project.id),
             work=ctx.projects.balances[project.id].at(now),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,22 @@ class Output:
             for row in rows:
                 table.add_row(*(escape(_cell(value)) for value in row))
             _console().print(table)
+
+    def listing(
+        self,
+        found: Sequence[T],
+        columns: Mapping[str, Callable[[T], object]],
+        *,
+        empty: str = "",
+        right: Sequence[str] = (),
+    ) -> None:
+        """Print a list of values, which are its data, by columns: the title of each, and what it shows of a value."""
+        rows = [[show(each) for show in columns.values()] for each in found]
+        self.table(found, list(columns), rows, empty=empty, right=right)
+
+    def done(self, data: object, sentence: str, *essential: object) -> None:
+        """Print what was done: ``data`` as JSON, ``essential`` values one to a line, or a sentence for people."""
+        self.show(data, lines=[sentence], essential=essential)
 
     def say(self, text: str) -> None:
         """Print a sentence for people only."""

@@ -7,7 +7,7 @@ import secrets
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from types import ModuleType
 
 from cobblestone.domain.errors import RemoteProtocolError
 
@@ -17,39 +17,13 @@ LARGEST_RATIO = 400
 GZIP = b"\x1f\x8b"
 
 
-class Unpacker(Protocol):
-    """Decompresses a stream."""
+def pieces(path: Path, codec: ModuleType = zlib) -> Iterator[bytes]:
+    """Yield the content of a file, decompressed if it is compressed, by a module with the functions of `zlib`.
 
-    @property
-    def eof(self) -> bool:
-        """Return whether the end was reached."""
-        ...
-
-    @property
-    def unconsumed_tail(self) -> bytes:
-        """Return the data that was not consumed yet."""
-        ...
-
-    def decompress(self, data: bytes, max_length: int = ..., /) -> bytes:
-        """Return the decompressed data, at most this many bytes of it."""
-        ...
-
-
-class Codec(Protocol):
-    """A module with the functions of `zlib`."""
-
-    @property
-    def error(self) -> type[Exception]:
-        """Return the exception raised for data that cannot be decompressed."""
-        ...
-
-    def decompressobj(self, wbits: int = ...) -> Unpacker:
-        """Return a decompressor for one stream."""
-        ...
-
-
-def pieces(path: Path, codec: Codec = zlib) -> Iterator[bytes]:
-    """Yield the content of a file, decompressed if it is compressed.  Raises RemoteProtocolError, OSError."""
+    Raises:
+        RemoteProtocolError: as by `unpacked_pieces`.
+        OSError: it cannot be read.
+    """
     with path.open("rb") as file:
         packed = file.read(2) == GZIP
     return unpacked_pieces(path, codec) if packed else plain_pieces(path)
@@ -62,7 +36,7 @@ def plain_pieces(path: Path) -> Iterator[bytes]:
             yield data
 
 
-def unpacked_pieces(path: Path, codec: Codec = zlib) -> Iterator[bytes]:
+def unpacked_pieces(path: Path, codec: ModuleType = zlib) -> Iterator[bytes]:
     """Yield the decompressed content of a file.
 
     Raises:

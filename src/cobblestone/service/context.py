@@ -113,8 +113,6 @@ class CachedRead(Generic[T]):
             if self._answer is None or not 0 <= now - self._read_time < self._lasts:
                 began = time.monotonic()
                 self._answer = await self._ctx.store.aread(self._read)
-                self._read_time, self._lasts = (
-                    now,
-                    max(MIN_AGE_SECONDS, (time.monotonic() - began) / MAX_SHARE),
-                )
+                self._read_time = now
+                self._lasts = max(MIN_AGE_SECONDS, (time.monotonic() - began) / MAX_SHARE)
             return self._answer

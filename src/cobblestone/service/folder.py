@@ -16,6 +16,7 @@ import msgspec
 
 from cobblestone import __version__
 from cobblestone.domain.errors import Busy
+from cobblestone.domain.values import form_of
 from cobblestone.ops.settings import DatabaseSection
 from cobblestone.store.engine.database import Store
 from cobblestone.store.engine.process_group import Program
@@ -183,7 +184,10 @@ def upgrade_state(folder: ServiceFolder, settings: WithDatabase, kept: Path | No
         wanted=folder.schema.head,
         possible=[step.revision for step in plan.steps],
         waiting=[step.revision for step in plan.waiting],
-        programs=[_shown(program, plan.in_the_way) for program in programs],
+        programs=[
+            form_of(RunningProgram, each, text=shown_program(each), in_the_way=each in plan.in_the_way)
+            for each in programs
+        ],
         kept="" if kept is None else str(kept),
     )
 
@@ -209,15 +213,6 @@ def upgrade_service(folder: ServiceFolder, settings: WithDatabase, *, wait: floa
             if time.monotonic() >= end:
                 raise
         time.sleep(LOOK_SECONDS)
-
-
-def _shown(program: Program, in_the_way: tuple[Program, ...]) -> RunningProgram:
-    return RunningProgram(
-        text=shown_program(program),
-        version=program.version,
-        schema=program.schema,
-        in_the_way=program in in_the_way,
-    )
 
 
 def _refusal(state: UpgradeState) -> str:

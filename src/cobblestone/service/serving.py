@@ -7,7 +7,7 @@ import contextlib
 import gc
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -95,79 +95,53 @@ async def _serve(
     ready: Callable[[C], None] | None,
     said: Mapping[str, object],
 ) -> bool:
-    """Serve until the end; return whether to start again."""
-    folder, port = str(root), listener.getsockname()[1]
-    app = service.app(ctx)
-
-    def started() -> None:
+    """Answer requests until a signal ends it; return whether to start again."""
+    folder, port, settings = str(root), listener.getsockname()[1], service.server(ctx)
+    server = _http_server(service, ctx, settings, folder)
+    async with service.daemons(ctx):
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        guard = asyncio.create_task(
+            keep_running("guard", partial(close_silent_connections, server, settings.idle_seconds)),
+            name="guard",
+        )
+        while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn offers no event for it
+            await asyncio.sleep(0.01)
+        server.listen_to_signals()
         if ready is not None:  # first: people read this one
             with contextlib.suppress(OSError):  # it cannot be read, on a full disk for example
                 ready(ctx)
         log.info(service.running, url=ctx.master_url, folder=folder, **said, port=port, pid=os.getpid())
-
-    async with service.daemons(ctx):
-        again = await serve_http(
-            ctx,
-            app,
-            listener,
-            service.server(ctx),
-            check=(*service.command, "--check", folder),
-            started=started,
-        )
+        notify("READY=1")
+        try:
+            await serving
+        finally:
+            guard.cancel()
+            notify("RELOADING=1" if server.restart else "STOPPING=1")
     log.info(service.stopped, folder=folder)
-    return again
+    return server.restart
 
 
-async def serve_http(
-    ctx: ProcessContext,
-    app: Starlette,
-    listener: socket.socket,
-    settings: ServerSection,
-    *,
-    check: Sequence[str],
-    started: Callable[[], None],
-) -> bool:
-    """Answer requests until a signal ends it; return whether to restart.
-
-    ``check``: arguments of the command ``cobblestone`` that tell whether a new process could take over.  ``started`` is called
-    as soon as requests are answered.
-    """
+def _http_server(service: Service[C], ctx: C, settings: ServerSection, folder: str) -> DrainingServer:
+    """Return the server of a service's application, which asks a new process whether it could take over."""
+    app = service.app(ctx)
     connections: type[asyncio.Protocol] = connection_class(settings.max_connections)
     busy: Mapping[str, ASGIApp] = app.state.busy
     if busy:
         apps = {path: _behind_proxies(each, settings.trusted_proxies) for path, each in busy.items()}
         connections = lean_connection_class(connections, apps)
-    server = DrainingServer(
-        uvicorn.Config(
-            app,
-            http=connections,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=max(1, int(settings.drain_seconds)),
-            lifespan="off",
-            proxy_headers=bool(settings.trusted_proxies),
-            forwarded_allow_ips=settings.trusted_proxies,
-        ),
-        ctx,
-        drain_seconds=settings.drain_seconds,
-        check=check,
+    config = uvicorn.Config(
+        app,
+        http=connections,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=max(1, int(settings.drain_seconds)),
+        lifespan="off",
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=settings.trusted_proxies,
     )
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    guard = asyncio.create_task(
-        keep_running("guard", partial(close_silent_connections, server, settings.idle_seconds)), name="guard"
-    )
-    while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn offers no event for it
-        await asyncio.sleep(0.01)
-    server.listen_to_signals()
-    started()
-    notify("READY=1")
-    try:
-        await serving
-    finally:
-        guard.cancel()
-        notify("RELOADING=1" if server.restart else "STOPPING=1")
-    return server.restart
+    check = (*service.command, "--check", folder)
+    return DrainingServer(config, ctx, drain_seconds=settings.drain_seconds, check=check)
 
 
 def _behind_proxies(app: ASGIApp, trusted: str) -> ASGIApp:

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
@@ -32,11 +32,15 @@ class Heartbeat:
 
     def __init__(self, ctx: ServiceContext, roles: Iterable[str], *, version: str) -> None:
         self._ctx = ctx
-        self._roles = tuple(sorted(roles))
-        self._version = version
-        self._host = socket.gethostname()
-        self._started = ctx.clock()
-        self._key = secrets.token_hex(8)
+        self._process = ProcessRow(
+            key=secrets.token_hex(8),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            roles=tuple(sorted(roles)),
+            version=version,
+            started=ctx.clock(),
+            beat_time=0.0,
+        )
 
     async def step(self) -> int:
         """Beat once; return 0, as nothing is left to do at once."""
@@ -50,17 +54,7 @@ class Heartbeat:
 
     async def _note(self, *, ended: bool) -> None:
         ctx, now = self._ctx, self._ctx.clock()
-        process = ProcessRow(
-            key=self._key,
-            host=self._host,
-            pid=os.getpid(),
-            roles=self._roles,
-            version=self._version,
-            started=self._started,
-            beat_time=now,
-            ended=ended,
-            daemons=daemon_notes(ctx, now),
-        )
+        process = replace(self._process, beat_time=now, ended=ended, daemons=daemon_notes(ctx, now))
         await ctx.store.awrite(lambda tx: note_process(tx, process, forget_before=now - FORGET_SECONDS))
 
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from cobblestone.ops.environment import Clock
 from cobblestone.ops.files import write_durably
 from cobblestone.statistics import folder as folders
 from cobblestone.statistics.ingest import MAX_TABLES_BYTES, NEEDED, Ingested, ingest, part_name
-from cobblestone.statistics.store.build import PublishedProject, build, published
+from cobblestone.statistics.store.build import PublishedProject, build
 from cobblestone.wire.project.statistics_import import COLLECTED, split_files
 
 _HEADERS = {"User-Agent": f"cobblestone/{__version__} statistics", "Accept-Encoding": "identity"}
@@ -288,14 +288,6 @@ class ExportCollector:
         self._build_needed = False
         log.info("statistics_published", projects=len(members))
         return path
-
-    def states(self) -> Sequence[tuple[folders.CollectedSource, folders.CollectedProject]]:
-        """Return the collection status of each project."""
-        return [(source, self._folder.project(source.name).read_state()) for source in self._settings.project]
-
-    def published(self) -> Path | None:
-        """Return the newest file for pages."""
-        return published(self._folder)
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -246,8 +246,3 @@ def verify_sums(tx: Transaction, *, repair: bool) -> list[int]:
         for day in days:
             ledger.fold(tx, since_day=day, until_day=day)
     return days
-
-
-def delete_entries(tx: Transaction, ids: Iterable[int]) -> list[ledger.AccountEntry]:
-    """Delete bad entries of the ledger and recompute the sums of their days.  Return what they were."""
-    return ledger.delete_entries(tx, ids)

@@ -48,13 +48,7 @@ _ENTRY = RowMapper(AccountEntry, {"amounts": RowMapper(Amounts)})
 
 
 def add_entries(
-    tx: Transaction,
-    counted: Iterable[Counted],
-    *,
-    host_id: int,
-    account_id: int,
-    day: int,
-    kind: str = "contact",
+    tx: Transaction, counted: Iterable[Counted], *, host_id: int, account_id: int, day: int
 ) -> None:
     """Add to the entries of a computer's day."""
     tx.execute_many(
@@ -68,7 +62,7 @@ def add_entries(
                 account_id,
                 each.project_id,
                 day,
-                kind,
+                "contact",
                 *each.counted.astuple(),
                 each.kept_back.credit,
                 ",".join(each.limits),

@@ -82,7 +82,6 @@ class ChoicePages(Pages[ManagerSite]):
             account = replace(account, choices=chosen)
         return visit.show_form(
             "choices.html",
-            http_status=422 if problems else 200,
             account=account,
             choices=account.choices,
             keywords=keywords,
@@ -91,7 +90,6 @@ class ChoicePages(Pages[ManagerSite]):
             presets=_preset_names(),
             venues=venue_names(),
             problems=problems,
-            done=visit.fields.get("done", ""),
         )
 
     @shows("/sharing.php", methods=BOTH, own=True)
@@ -115,12 +113,10 @@ class ChoicePages(Pages[ManagerSite]):
                 return visit.go("sharing.php?done=1")
         return visit.show_form(
             "sharing.html",
-            http_status=422 if problem else 200,
             choices=account.choices,
             problem=problem,
             projects=visit.ctx.projects.projects,
             at_projects=await visit.read(lambda db: accounts.project_accounts(db, account.id)),
-            done=visit.fields.get("done", ""),
         )
 
     @shows("/project_key.php", methods=POST, own=True)
@@ -172,13 +168,7 @@ class ChoicePages(Pages[ManagerSite]):
                 if not problem:
                     await self._members.change_password(account, new)
                     return visit.go("login.php?done=password")
-        return visit.show_form(
-            "account.html",
-            http_status=422 if problem else 200,
-            account=account,
-            problem=problem,
-            done=visit.fields.get("done", ""),
-        )
+        return visit.show_form("account.html", account=account, problem=problem)
 
 
 def _chosen(

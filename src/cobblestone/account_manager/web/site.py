@@ -27,7 +27,6 @@ class ManagerSite(pages.Site[ManagerAccount, "ManagerVisit"]):
             find_account=lambda id_, key: ctx.store.aread(
                 lambda db: accounts.account_of_session(db, id_, key)
             ),
-            filters={},
             values={
                 "site_name": ctx.settings.manager.name,
                 "manager": ctx.settings.manager,
@@ -40,12 +39,8 @@ class ManagerSite(pages.Site[ManagerAccount, "ManagerVisit"]):
         return ManagerVisit(self, request)
 
 
-class ManagerVisit(pages.VisitOfRows[ManagerAccount]):
+class ManagerVisit(pages.VisitOfRows[ManagerAccount, ManagerSite]):
     """One request for a page of an account manager."""
-
-    def __init__(self, site: ManagerSite, request: Request) -> None:
-        super().__init__(site, request)
-        self.site = site
 
     @property
     def ctx(self) -> ManagerContext:

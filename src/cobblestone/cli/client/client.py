@@ -116,22 +116,18 @@ def _status_lines(found: dict[str, Any]) -> list[str]:
 def tasks(asked: ClientAddress = ClientAddress()) -> None:
     """All tasks."""
     rows = asked.rows("tasks")
-    asked.out.table(
+    asked.out.listing(
         rows,
-        ["task", "project", "app", "state", "done", "elapsed", "left", "deadline"],
-        [
-            (
-                row["name"],
-                row["project_name"] or row["project"],
-                row["app"],
-                row["state"],
-                f"{row['fraction_done']:.1%}",
-                _length(row["elapsed"]),
-                _length(row["remaining"]),
-                when(row["deadline"]),
-            )
-            for row in rows
-        ],
+        {
+            "task": lambda row: row["name"],
+            "project": lambda row: row["project_name"] or row["project"],
+            "app": lambda row: row["app"],
+            "state": lambda row: row["state"],
+            "done": lambda row: f"{row['fraction_done']:.1%}",
+            "elapsed": lambda row: _length(row["elapsed"]),
+            "left": lambda row: _length(row["remaining"]),
+            "deadline": lambda row: when(row["deadline"]),
+        },
         empty="No tasks.",
         right=["done", "elapsed", "left"],
     )
@@ -140,22 +136,18 @@ def tasks(asked: ClientAddress = ClientAddress()) -> None:
 def projects(asked: ClientAddress = ClientAddress()) -> None:
     """All projects."""
     rows = asked.rows("projects")
-    asked.out.table(
+    asked.out.listing(
         rows,
-        ["project", "name", "share", "tasks", "credit", "average", "estimated", "state"],
-        [
-            (
-                row["url"],
-                row["name"],
-                f"{row['share']:g}",
-                row["tasks"],
-                f"{row['host_credit']:.0f}",
-                f"{row['host_average']:.1f}",
-                f"{row['estimated_credit']:.1f}",
-                _project_state(row),
-            )
-            for row in rows
-        ],
+        {
+            "project": lambda row: row["url"],
+            "name": lambda row: row["name"],
+            "share": lambda row: f"{row['share']:g}",
+            "tasks": lambda row: row["tasks"],
+            "credit": lambda row: f"{row['host_credit']:.0f}",
+            "average": lambda row: f"{row['host_average']:.1f}",
+            "estimated": lambda row: f"{row['estimated_credit']:.1f}",
+            "state": _project_state,
+        },
         empty="No projects. Start with: cobblestone client attach URL",
         right=["share", "tasks", "credit", "average", "estimated"],
     )
@@ -188,20 +180,16 @@ def history(
 ) -> None:
     """List reported tasks, newest first."""
     rows = asked.rows("history", last=last)
-    asked.out.table(
+    asked.out.listing(
         rows,
-        ["task", "app", "outcome", "elapsed", "CPU time", "reported"],
-        [
-            (
-                row["job"],
-                row["app"],
-                row["outcome"].replace("_", " "),
-                _length(row["elapsed"]),
-                _length(row["cpu_time"]),
-                when(row["reported"]),
-            )
-            for row in rows
-        ],
+        {
+            "task": lambda row: row["job"],
+            "app": lambda row: row["app"],
+            "outcome": lambda row: row["outcome"].replace("_", " "),
+            "elapsed": lambda row: _length(row["elapsed"]),
+            "CPU time": lambda row: _length(row["cpu_time"]),
+            "reported": lambda row: when(row["reported"]),
+        },
         empty="Nothing has been reported yet.",
         right=["elapsed", "CPU time"],
     )
@@ -266,7 +254,7 @@ def attach(
     if email and not password:
         password = typer.prompt("Password", hide_input=True)
     found = asked.one("attach", url=url, key=key, email=email, password=password, name=name, agreed=agreed)
-    asked.out.show(found, lines=[f"Attached to {found['name'] or found['url']}."], essential=[found["url"]])
+    asked.out.done(found, f"Attached to {found['name'] or found['url']}.", found["url"])
 
 
 def _on_project(command: str, help_: str, done: str) -> Callable[..., None]:
@@ -335,9 +323,7 @@ def manager(
     if url and not password:
         password = typer.prompt("Password", hide_input=True)
     found = asked.one("manager", url=url, login=login, password=password)
-    asked.out.show(
-        found, lines=[f"Account manager: {found['name']}" if found else "Left the account manager."]
-    )
+    asked.out.done(found, f"Account manager: {found['name']}" if found else "Left the account manager.")
 
 
 def stop(asked: ClientAddress = ClientAddress()) -> None:

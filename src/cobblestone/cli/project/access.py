@@ -184,7 +184,7 @@ def ownership(project: ProjectOption = None, out: OutputOptions = OutputOptions(
         if created
         else "The project has this key already"
     )
-    out.show({"created": created}, lines=[f"{text}: account_ownership.php"])
+    out.done({"created": created}, f"{text}: account_ownership.php")
 
 
 token_commands = Commands(help="Tokens for programs that use the project from outside.")
@@ -266,24 +266,21 @@ def create_token(
 def list_tokens(common: Common) -> None:
     """List tokens."""
     found = common.ask(lambda connected: connected.admin.tokens())
-    rows = [
-        (
-            each.id,
-            each.name,
-            ", ".join(each.scopes),
-            state_of(usable=each.usable, revoked=each.revoked),
-            when(each.created),
-            when(each.expires) if each.expires else "never",
-        )
-        for each in found
-    ]
-    common.out.table(found, ["id", "name", "allows", "state", "made", "expires"], rows)
+    common.out.listing(
+        found,
+        {
+            "id": lambda each: each.id,
+            "name": lambda each: each.name,
+            "allows": lambda each: ", ".join(each.scopes),
+            "state": lambda each: state_of(usable=each.usable, revoked=each.revoked),
+            "made": lambda each: when(each.created),
+            "expires": lambda each: when(each.expires) if each.expires else "never",
+        },
+    )
 
 
 @token_commands.command("revoke")
 def revoke(token_id: TokenIdArgument, common: Common) -> None:
     """Revoke a token."""
     revoked = common.ask(lambda connected: connected.admin.revoke_token(token_id))
-    common.out.show(
-        revoked, lines=[f"Token {revoked.id} ({revoked.name}) is revoked."], essential=[revoked.id]
-    )
+    common.out.done(revoked, f"Token {revoked.id} ({revoked.name}) is revoked.", revoked.id)

@@ -97,10 +97,8 @@ def correct(
 ) -> None:
     """Correct the credit of a result with a new entry in the ledger."""
     entry = common.ask(lambda connected: connected.admin.correct_credit(result, amount, reason))
-    common.out.show(
-        entry,
-        lines=[f"Entry {entry.id}: {entry.granted:+g} credit for result {entry.result_id}."],
-        essential=[entry.id],
+    common.out.done(
+        entry, f"Entry {entry.id}: {entry.granted:+g} credit for result {entry.result_id}.", entry.id
     )
 
 

@@ -128,21 +128,16 @@ def list_hosts(
             limit=page.limit, before=page.before, user=user, blocked=blocked
         )
     )
-    rows = [
-        (
-            each.id,
-            each.label or each.name,
-            each.user,
-            f"{each.recent_average_credit:.1f}",
-            when(each.last_contact),
-            each.blocked or "-",
-        )
-        for each in found
-    ]
-    common.out.table(
+    common.out.listing(
         found,
-        ["id", "name", "user", "recent credit", "last contact", "blocked"],
-        rows,
+        {
+            "id": lambda each: each.id,
+            "name": lambda each: each.label or each.name,
+            "user": lambda each: each.user,
+            "recent credit": lambda each: f"{each.recent_average_credit:.1f}",
+            "last contact": lambda each: when(each.last_contact),
+            "blocked": lambda each: each.blocked or "-",
+        },
         empty="No computers.",
         right=("id", "user", "recent credit"),
     )

@@ -29,7 +29,7 @@ def set_blocked(common: Common, noun: str, number: int, reason: str | None) -> N
     with common.connect() as connected:
         doing = connected.operation
         done = doing.unblock(noun, number) if reason is None else doing.block(noun, number, reason)
-    common.out.show(done, lines=[f"{noun.title()} {number} {done.text}."], essential=[number])
+    common.out.done(done, f"{noun.title()} {number} {done.text}.", number)
 
 
 user_commands = Commands(help="Accounts of volunteers.")
@@ -161,16 +161,14 @@ def submit(
         raise typer.BadParameter("give --max-jobs, the most unfinished jobs that it may have")
     rights = form_of(Rights, wanted, apps=tuple(wanted.apps) if wanted.apps else None)
     found = common.ask(lambda connected: connected.admin.set_rights(user_id, rights))
-    common.out.show(
-        found, lines=[f"User {user_id} may submit {_rights_line(found.submits)}."], essential=[user_id]
-    )
+    common.out.done(found, f"User {user_id} may submit {_rights_line(found.submits)}.", user_id)
 
 
 @user_commands.command("revoke-submit")
 def revoke_submit(user_id: UserArgument, common: Common) -> None:
     """Take the right to submit jobs from an account. Jobs that it has submitted go on."""
     found = common.ask(lambda connected: connected.admin.set_rights(user_id, None))
-    common.out.show(found, lines=[f"User {user_id} may submit no more jobs."], essential=[user_id])
+    common.out.done(found, f"User {user_id} may submit no more jobs.", user_id)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +209,7 @@ def role(
 ) -> None:
     """Give a user access to the operator's pages, or withdraw it."""
     done = common.ask(lambda connected: connected.operation.set_role(user_id, _stored_role(name)))
-    common.out.show(done, lines=[f"User {user_id} is now {done.text}."], essential=[user_id])
+    common.out.done(done, f"User {user_id} is now {done.text}.", user_id)
 
 
 @user_commands.command("block")
@@ -247,7 +245,7 @@ def delete(
     if not yes:
         typer.confirm(f"Erase the account of user {user_id} permanently?", abort=True, err=True)
     done = common.ask(lambda connected: connected.operation.delete_user(user_id))
-    common.out.show(done, lines=[f"User {user_id} {done.text}."], essential=[user_id])
+    common.out.done(done, f"User {user_id} {done.text}.", user_id)
 
 
 team_commands = Commands(help="Teams of users.")
@@ -262,7 +260,7 @@ def create_team(
 ) -> None:
     """Create a team; its founder joins it."""
     made = common.ask(lambda connected: connected.admin.create_team(name, founder))
-    common.out.show(made, lines=[f"Team {made.id}: {made.name}."], essential=[made.id])
+    common.out.done(made, f"Team {made.id}: {made.name}.", made.id)
 
 
 @team_commands.command("join")
@@ -273,7 +271,7 @@ def join(
 ) -> None:
     """Add a user to a team."""
     joined = common.ask(lambda connected: connected.admin.join_team(team, user))
-    common.out.show(joined, lines=[f"User {user} is now in {joined.name}."], essential=[joined.id])
+    common.out.done(joined, f"User {user} is now in {joined.name}.", joined.id)
 
 
 @team_commands.command("list")
@@ -302,7 +300,7 @@ def add_news(
 ) -> None:
     """Publish a news item; clients get it as a notice."""
     made = common.ask(lambda connected: connected.admin.add_news(title, text))
-    common.out.show(made, lines=[f"News item {made.id} is published."], essential=[made.id])
+    common.out.done(made, f"News item {made.id} is published.", made.id)
 
 
 @news_commands.command("list")
@@ -342,6 +340,4 @@ def edit_news(
 def withdraw(news_id: NewsArgument, common: Common) -> None:
     """Remove a news item from the pages and the feed; a client that has shown it keeps it."""
     found = common.ask(lambda connected: connected.admin.withdraw_news(news_id))
-    common.out.show(
-        found, lines=[f"News item {found.id} ({found.title}) is withdrawn."], essential=[found.id]
-    )
+    common.out.done(found, f"News item {found.id} ({found.title}) is withdrawn.", found.id)

@@ -137,7 +137,7 @@ def restart(
         time.sleep(0.1)
         again = read_run_file(folder.run_file)
         if again is not None and again.started > before.started:
-            out.show(again, lines=[f"Restarted (process {again.pid})."], essential=[again.pid])
+            out.done(again, f"Restarted (process {again.pid}).", again.pid)
             return
     raise Busy(f"The server has not started again after {wait:g} s. Its log says why (restart_refused).")
 

@@ -249,8 +249,8 @@ def check(project: ProjectOption = None, out: OutputOptions = OutputOptions()) -
     folder = local_folder(project)
     ProjectFolder(folder).settings()
     classes = load_plan_classes(folder)
-    out.show(
+    out.done(
         {"ok": True, "plan_classes": sorted(classes)},
-        lines=[f"The settings in {folder} and {len(classes)} plan classes are valid."],
-        essential=["ok"],
+        f"The settings in {folder} and {len(classes)} plan classes are valid.",
+        "ok",
     )

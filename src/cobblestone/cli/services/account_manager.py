@@ -130,7 +130,7 @@ def add(
             return id_
 
         id_ = store.write(write)
-    out.show({"id": id_, "url": url}, lines=[f"Project {id_}: {url}"], essential=[id_])
+    out.done({"id": id_, "url": url}, f"Project {id_}: {url}", id_)
 
 
 @manager_commands.command("edit")
@@ -160,12 +160,10 @@ def edit(
 
     with operation.open_beside(folder) as (_, store):
         changed = store.write(write)
-    out.show(
+    out.done(
         named(changed, "id", "url", "share", "stopped"),
-        lines=[
-            f"Project {changed.id}: {changed.url}, share {changed.share:g}{', stopped' if changed.stopped else ''}"
-        ],
-        essential=[changed.id],
+        f"Project {changed.id}: {changed.url}, share {changed.share:g}{', stopped' if changed.stopped else ''}",
+        changed.id,
     )
 
 
@@ -309,9 +307,10 @@ def ledger_(
 ) -> None:
     """Check that all sums agree with the ledger; delete bad entries."""
     from cobblestone.account_manager.core import operation
+    from cobblestone.account_manager.store import ledger
 
     with operation.open_beside(folder) as (_, store):
-        deleted = store.write(lambda tx: operation.delete_entries(tx, delete or []))
+        deleted = store.write(lambda tx: ledger.delete_entries(tx, delete or []))
         wrong = store.write(lambda tx: operation.verify_sums(tx, repair=repair))
     lines = (
         [f"Deleted {len(deleted)} entries worth {sum(each.amounts.credit for each in deleted):.2f}."]

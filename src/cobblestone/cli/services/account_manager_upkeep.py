@@ -192,8 +192,8 @@ def revoke(
 
     with operation.open_beside(folder) as (_, store):
         revoked = store.write(lambda tx: accounts.revoke_token(tx, token_id, now=time.time()))
-    out.show(
+    out.done(
         {"id": revoked.id, "name": revoked.name, "revoked": revoked.revoke_time},
-        lines=[f"Token {revoked.id} ({revoked.name}) is revoked."],
-        essential=[revoked.id],
+        f"Token {revoked.id} ({revoked.name}) is revoked.",
+        revoked.id,
     )

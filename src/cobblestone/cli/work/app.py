@@ -140,24 +140,19 @@ def update(
 def list_apps(common: Common) -> None:
     """List apps."""
     found = common.ask(lambda connected: connected.apps())
-    rows = [
-        (
-            app.name,
-            app.title,
-            "deprecated" if app.deprecated else _sendable(app),
-            ", ".join(
+    common.out.listing(
+        found,
+        {
+            "name": lambda app: app.name,
+            "title": lambda app: app.title,
+            "state": lambda app: "deprecated" if app.deprecated else _sendable(app),
+            "versions": lambda app: ", ".join(
                 f"{v.platform} {v.number}{f' ({v.plan_class})' if v.plan_class else ''}" for v in app.versions
             ),
-            app.rules.min_quorum,
-            app.comparison.kind,
-            when(app.created),
-        )
-        for app in found
-    ]
-    common.out.table(
-        found,
-        ["name", "title", "state", "versions", "quorum", "compared", "created"],
-        rows,
+            "quorum": lambda app: app.rules.min_quorum,
+            "compared": lambda app: app.comparison.kind,
+            "created": lambda app: when(app.created),
+        },
         empty="No apps yet. Create one with: cobblestone app create NAME --command …",
     )
 
@@ -217,10 +212,8 @@ def deprecate(name: o.NameArgument, common: Common) -> None:
     from cobblestone.api_schema.apps import AppChanges
 
     changed = common.ask(lambda connected: connected.change_app(name, AppChanges(deprecated=True)))
-    common.out.show(
-        changed,
-        lines=[f"{name} is deprecated. Undo: cobblestone app update {name} --no-deprecated"],
-        essential=[name],
+    common.out.done(
+        changed, f"{name} is deprecated. Undo: cobblestone app update {name} --no-deprecated", name
     )
 
 

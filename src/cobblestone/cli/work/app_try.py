@@ -14,6 +14,7 @@ from cobblestone.cli.options import Common
 from cobblestone.cli.output import size
 from cobblestone.cli.work import app_options as o
 from cobblestone.cli.work.jobs import read_arguments
+from cobblestone.domain.values import form_of
 
 if TYPE_CHECKING:
     from cobblestone.client.tasks.description import TaskSpec
@@ -108,30 +109,19 @@ def _spec(job: LaidJob, timeout: float, *, gpu_type: str) -> TaskSpec:
         project_dir=job.folder,
         main_program=job.main_program,
         arguments=tuple(shlex.split(job.command_line)),
-        inputs=tuple(
-            TaskInput(
-                open_name=file.open_name, physical_name=file.name, copy=file.copy, executable=file.executable
-            )
-            for file in job.files
-        ),
+        inputs=tuple(form_of(TaskInput, file, physical_name=file.name) for file in job.files),
         outputs=tuple(
-            TaskOutput(
-                open_name=output.name,
-                physical_name=f"trial_output_{number}",
-                copy=True,
-                max_nbytes=output.max_nbytes,
-                optional=output.optional,
+            form_of(
+                TaskOutput, output, open_name=output.name, physical_name=f"trial_output_{number}", copy=True
             )
             for number, output in enumerate(job.outputs)
         ),
-        init=InitData(
+        init=form_of(
+            InitData,
+            limits,
             app_name=job.app.name,
             app_version=job.version.version_num,
             wu_name="trial",
-            rsc_fpops_est=limits.rsc_fpops_est,
-            rsc_fpops_bound=limits.rsc_fpops_bound,
-            rsc_memory_bound=limits.rsc_memory_bound,
-            rsc_disk_bound=limits.rsc_disk_bound,
             gpu_type=gpu_type,
             gpu_device_num=0 if gpu_type else -1,
             gpu_usage=1.0 if gpu_type else 0.0,

@@ -61,23 +61,18 @@ def list_batches(
 ) -> None:
     """List batches, newest first."""
     found = common.ask(lambda connected: connected.batches(limit=limit))
-    rows = [
-        (
-            each.id,
-            each.name,
-            each.app,
-            each.state,
-            each.njobs,
-            each.n_success,
-            each.n_error,
-            when(each.created),
-        )
-        for each in found
-    ]
-    common.out.table(
+    common.out.listing(
         found,
-        ["id", "name", "app", "state", "jobs", "done", "failed", "submitted"],
-        rows,
+        {
+            "id": lambda each: each.id,
+            "name": lambda each: each.name,
+            "app": lambda each: each.app,
+            "state": lambda each: each.state,
+            "jobs": lambda each: each.njobs,
+            "done": lambda each: each.n_success,
+            "failed": lambda each: each.n_error,
+            "submitted": lambda each: when(each.created),
+        },
         empty="No batches yet. Submit one with: cobblestone submit APP inputs/*",
         right=("id", "jobs", "done", "failed"),
     )
@@ -87,23 +82,18 @@ def list_batches(
 def list_jobs(batch_id: BatchArgument, common: Common) -> None:
     """List the jobs of a batch, and why some failed."""
     found = common.ask(lambda connected: list(connected.batch(batch_id).jobs()))
-    rows = [
-        (
-            each.id,
-            each.name or "-",
-            each.workunit,
-            each.status,
-            "; ".join(given.file_name or given.name for given in each.inputs) or "-",
-            " ".join(f"{name}={value}" for name, value in each.args.items()) or "-",
-            each.host or "-",
-            each.error or ", ".join(o.name for o in each.outputs),
-        )
-        for each in found
-    ]
-    common.out.table(
+    common.out.listing(
         found,
-        ["id", "name", "workunit", "status", "inputs", "arguments", "host", "outputs or error"],
-        rows,
+        {
+            "id": lambda each: each.id,
+            "name": lambda each: each.name or "-",
+            "workunit": lambda each: each.workunit,
+            "status": lambda each: each.status,
+            "inputs": lambda each: "; ".join(given.file_name or given.name for given in each.inputs) or "-",
+            "arguments": lambda each: " ".join(f"{name}={value}" for name, value in each.args.items()) or "-",
+            "host": lambda each: each.host or "-",
+            "outputs or error": lambda each: each.error or ", ".join(o.name for o in each.outputs),
+        },
         empty="The batch has no jobs.",
     )
 

@@ -88,21 +88,18 @@ def add(
 def list_versions(name: o.NameArgument, common: Common) -> None:
     """List all versions of an app."""
     found = common.ask(lambda connected: connected.versions(name))
-    rows = [
-        (
-            each.id,
-            each.number,
-            each.platform,
-            each.plan_class,
-            "deprecated" if each.deprecated else "signed" if each.signed else "unsigned",
-            ", ".join(file.open_name for file in each.files),
-        )
-        for each in found
-    ]
-    common.out.table(
+    common.out.listing(
         found,
-        ["id", "version", "platform", "plan class", "state", "files"],
-        rows,
+        {
+            "id": lambda each: each.id,
+            "version": lambda each: each.number,
+            "platform": lambda each: each.platform,
+            "plan class": lambda each: each.plan_class,
+            "state": lambda each: (
+                "deprecated" if each.deprecated else "signed" if each.signed else "unsigned"
+            ),
+            "files": lambda each: ", ".join(file.open_name for file in each.files),
+        },
         empty=f"{name} has no version yet. Add one with: cobblestone app version add {name} --platform P --main FILE",
     )
 
@@ -116,10 +113,8 @@ def deprecate(
     """Stop sending a version."""
     changed = common.ask(lambda connected: connected.deprecate_version(version_id, undo=undo))
     state = "is sent again" if undo else "is no longer sent"
-    common.out.show(
-        changed,
-        lines=[f"Version {changed.number} of {changed.app} for {changed.platform} {state}."],
-        essential=[changed.id],
+    common.out.done(
+        changed, f"Version {changed.number} of {changed.app} for {changed.platform} {state}.", changed.id
     )
 
 
@@ -147,10 +142,10 @@ def start_rollout(
             version_id, parts, max_error_rate=max_error_rate, min_results=min_results, min_hours=min_hours
         )
     )
-    common.out.show(
+    common.out.done(
         found,
-        lines=[f"Version {version_id} goes to {found.fraction:.4g} of the computers ({found.state})."],
-        essential=[version_id],
+        f"Version {version_id} goes to {found.fraction:.4g} of the computers ({found.state}).",
+        version_id,
     )
 
 
@@ -158,9 +153,7 @@ def start_rollout(
 def hold(version_id: VersionArgument, common: Common) -> None:
     """Send a version to no more computers until its roll-out is started again."""
     found = common.ask(lambda connected: connected.operation.hold_rollout(version_id))
-    common.out.show(
-        found, lines=[f"Version {version_id} is held: no computer gets it."], essential=[version_id]
-    )
+    common.out.done(found, f"Version {version_id} is held: no computer gets it.", version_id)
 
 
 @commands.command("roll-back")

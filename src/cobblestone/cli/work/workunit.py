@@ -39,23 +39,18 @@ def list_workunits(
             limit=page.limit, before=page.before, app=app, batch=batch, status=status
         )
     )
-    rows = [
-        (
-            each.id,
-            each.name,
-            each.label or "-",
-            each.app,
-            each.batch,
-            each.status,
-            each.priority,
-            when(each.created),
-        )
-        for each in found
-    ]
-    common.out.table(
+    common.out.listing(
         found,
-        ["id", "name", "job", "app", "batch", "status", "priority", "made"],
-        rows,
+        {
+            "id": lambda each: each.id,
+            "name": lambda each: each.name,
+            "job": lambda each: each.label or "-",
+            "app": lambda each: each.app,
+            "batch": lambda each: each.batch,
+            "status": lambda each: each.status,
+            "priority": lambda each: each.priority,
+            "made": lambda each: when(each.created),
+        },
         empty="No workunits.",
         right=("id", "batch", "priority"),
     )
@@ -141,7 +136,7 @@ def edit(workunit: NameArgument, rules: RuleOptions, limits: WorkunitLimits, com
 def cancel(workunit_id: WorkunitArgument, common: Common) -> None:
     """Cancel a workunit; hosts that compute it are told at their next contact."""
     done = common.ask(lambda connected: connected.operation.cancel_workunit(workunit_id))
-    common.out.show(done, lines=[f"Workunit {workunit_id} is cancelled."], essential=[workunit_id])
+    common.out.done(done, f"Workunit {workunit_id} is cancelled.", workunit_id)
 
 
 @workunit_commands.command("retry")
@@ -152,7 +147,7 @@ def retry(workunit_id: WorkunitArgument, common: Common) -> None:
         line = f"Workunit {workunit_id} continues: it may fail as many times again."
     else:
         line = f"Workunit {workunit_id} is retried as batch {done.new_batch}."
-    common.out.show(done, lines=[line], essential=[done.new_batch or workunit_id])
+    common.out.done(done, line, done.new_batch or workunit_id)
 
 
 trickle_commands = Commands(help="Messages of running jobs, in both directions.")
@@ -182,6 +177,4 @@ def send(
 ) -> None:
     """Send a message to a running job: its program gets it from receive_trickles()."""
     made = common.ask(lambda connected: connected.admin.send_trickle(result, text))
-    common.out.show(
-        made, lines=[f"Message {made.id} is sent at the computer's next contact."], essential=[made.id]
-    )
+    common.out.done(made, f"Message {made.id} is sent at the computer's next contact.", made.id)

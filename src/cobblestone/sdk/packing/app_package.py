@@ -200,10 +200,25 @@ def command_platforms(
     return tuple(dict.fromkeys(wanted))
 
 
-def upload_bytes(connection: Connection, name: str, data: bytes) -> str:
-    """Store a file of an app version; return its physical name."""
-    sha256 = hashlib.sha256(data).hexdigest()
-    return connection.put_file(sha256, data, name=name).name
+def uploaded(
+    connection: Connection,
+    name: str,
+    data: bytes,
+    *,
+    stored_as: str = "",
+    main_program: bool = False,
+    executable: bool = False,
+    copy_file: bool = False,
+) -> schema.VersionFileBody:
+    """Store a file that jobs open by this name; return it as one of an app version, with its use there."""
+    stored = connection.put_file(hashlib.sha256(data).hexdigest(), data, name=stored_as or name)
+    return schema.VersionFileBody(
+        file=stored.name,
+        open_name=name,
+        main_program=main_program,
+        executable=executable,
+        copy_file=copy_file,
+    )
 
 
 def command_version(connection: Connection, command: Command) -> schema.NewVersion:
@@ -222,21 +237,17 @@ def command_files(
     connection: Connection, description: bytes, contents: Mapping[str, bytes]
 ) -> list[schema.VersionFileBody]:
     """Upload launcher, description and files of a command."""
-    main = schema.VersionFileBody(
-        file=upload_bytes(connection, LAUNCHER_NAME, launcher_bytes()),
-        open_name=LAUNCHER_NAME,
-        executable=True,
-        main_program=True,
-    )
+    main = uploaded(connection, LAUNCHER_NAME, launcher_bytes(), executable=True, main_program=True)
     return [main, *copied_files(connection, {APP_FILE: description, **contents})]
 
 
 def copied_files(connection: Connection, contents: Mapping[str, bytes]) -> list[schema.VersionFileBody]:
     """Upload files that each job gets a copy of."""
     return [
-        schema.VersionFileBody(
-            file=upload_bytes(connection, name, data),
-            open_name=name,
+        uploaded(
+            connection,
+            name,
+            data,
             copy_file=True,
             # A script may be started by its name; that it is one is seen at its first line.
             executable=domain.platforms_of_program(data[: domain.HEAD_NBYTES]) is not None,
@@ -281,9 +292,10 @@ def native_version(
         plan_class=plan_class,
         command_line=command_line,
         files=[
-            schema.VersionFileBody(
-                file=upload_bytes(connection, name, data),
-                open_name=name,
+            uploaded(
+                connection,
+                name,
+                data,
                 executable=name == main.name
                 or domain.platforms_of_program(data[: domain.HEAD_NBYTES]) is not None,
                 main_program=name == main.name,

@@ -108,12 +108,7 @@ class BundleCommand(app_package.Command):
 
 
 def bundle_command(
-    command: app_package.Command,
-    requirements: Path,
-    python: str,
-    *,
-    in_browsers: bool = False,
-    say: toolchain.Say = lambda text: None,
+    command: app_package.Command, requirements: Path, python: str, *, in_browsers: bool = False
 ) -> BundleCommand:
     """Return a Python command with an archive for each of its platforms; minutes the first time.
 
@@ -130,15 +125,11 @@ def bundle_command(
     if not re.fullmatch(r"3\.\d{1,2}(\.\d{1,2})?", python):
         raise JobError(f"--bundle-python {python}: write a version such as 3.12")
     platforms = _platforms(command)
-    browser_packages = b""
-    if in_browsers:
-        with toolchain.told("Downloading the packages for browsers", say):
-            browser_packages = pyodide.packages_archive(requirements)
+    browser_packages = pyodide.packages_archive(requirements) if in_browsers else b""
     archives: dict[str, bytes] = {}
     modules: set[str] = set(command.installed)
     for platform in platforms:
-        with toolchain.told(f"Building the bundle for {platform}", say):
-            archives[platform], found = make_archive(platform, requirements, python)
+        archives[platform], found = make_archive(platform, requirements, python)
         modules |= found
     return form_of(
         BundleCommand,
@@ -332,16 +323,10 @@ def _platform_files(
         else {DESCRIPTION_FILE: about, APP_FILE: app_package.version_description(command)}
     )
     return [
-        VersionFileBody(
-            file=app_package.upload_bytes(connection, launcher, toolchain.launcher(platform)),
-            open_name=launcher,
-            executable=True,
-            main_program=True,
+        app_package.uploaded(
+            connection, launcher, toolchain.launcher(platform), executable=True, main_program=True
         ),
-        VersionFileBody(
-            file=app_package.upload_bytes(connection, f"{BUNDLE_FILE}_{platform}.tar", archive),
-            open_name=BUNDLE_FILE,
-        ),
+        app_package.uploaded(connection, BUNDLE_FILE, archive, stored_as=f"{BUNDLE_FILE}_{platform}.tar"),
         *app_package.copied_files(connection, copied),
     ]
 
@@ -350,16 +335,8 @@ def _browser_files(connection: Connection, command: BundleCommand) -> list[Versi
     packages = command.browser_packages
     description = pyodide.pyodide_description(command, packages, app_package.read_files(command.files))
     return [
-        VersionFileBody(
-            file=app_package.upload_bytes(connection, PACKAGES_NAME, packages),
-            open_name=PACKAGES_NAME,
-            main_program=True,
-        ),
-        VersionFileBody(
-            file=app_package.upload_bytes(connection, PYODIDE_DESCRIPTION_FILE, description),
-            open_name=PYODIDE_DESCRIPTION_FILE,
-            copy_file=True,
-        ),
+        app_package.uploaded(connection, PACKAGES_NAME, packages, main_program=True),
+        app_package.uploaded(connection, PYODIDE_DESCRIPTION_FILE, description, copy_file=True),
     ]
 
 

@@ -33,7 +33,7 @@ from cobblestone.launcher.packing import (
 from cobblestone.ops.environment import cache_folder, run_and_read
 from cobblestone.ops.files import write_durably
 from cobblestone.sdk.api.connection import Connection
-from cobblestone.sdk.packing.app_package import Command, check_words, read_files, upload_bytes
+from cobblestone.sdk.packing.app_package import Command, check_words, read_files, uploaded
 from cobblestone.sdk.packing.dependencies import check_modules, fetch_npm
 from cobblestone.sdk.wasm import toolchain
 from cobblestone.sdk.wasm.binary import UnknownConstructError
@@ -288,11 +288,7 @@ class WasmCommand(Command):
 
 
 def portable_command(
-    words: Sequence[str],
-    files: Sequence[Path],
-    requirements: Path | None,
-    *,
-    say: toolchain.Say = lambda text: None,
+    words: Sequence[str], files: Sequence[Path], requirements: Path | None
 ) -> tuple[Path, list[str], tuple[Path, ...]]:
     """Return the module, the words and the files of a Python program that runs in WebAssembly.
 
@@ -306,7 +302,7 @@ def portable_command(
             ' --command "python3 program.py {input} {output}"'
         )
     check_words(words, read_files(files))
-    return python_module(say=say), ["python", *words[1:]], python_files(files, requirements)
+    return python_module(), ["python", *words[1:]], python_files(files, requirements)
 
 
 def read_module(path: Path) -> bytes:
@@ -354,13 +350,8 @@ def wasm_version(connection: Connection, command: WasmCommand) -> NewVersion:
     native = [hashlib.sha256(data).hexdigest() for data in (*libraries.values(), *compiled.values())]
     copied = {DESCRIPTION_FILE: command.description(module, contents, native), **contents}
     shared = [
-        VersionFileBody(
-            file=upload_bytes(connection, command.open_name, module), open_name=command.open_name
-        ),
-        *(
-            VersionFileBody(file=upload_bytes(connection, name, data), open_name=name, copy_file=True)
-            for name, data in copied.items()
-        ),
+        uploaded(connection, command.open_name, module),
+        *(uploaded(connection, name, data, copy_file=True) for name, data in copied.items()),
     ]
     own_files = {
         platform: _platform_files(connection, command, platform, libraries[platform], compiled.get(platform))
@@ -368,7 +359,8 @@ def wasm_version(connection: Connection, command: WasmCommand) -> NewVersion:
     }
     if command.in_browsers:
         further = [*further, BROWSER_PLATFORM]
-        own_files[BROWSER_PLATFORM] = [_browser_module(connection, command, module)]
+        counting = instrument(module, command.module.name)
+        own_files[BROWSER_PLATFORM] = [uploaded(connection, BROWSER_MODULE, counting, main_program=True)]
     return NewVersion(
         platform=first,
         also_for=further,
@@ -376,13 +368,6 @@ def wasm_version(connection: Connection, command: WasmCommand) -> NewVersion:
         files=shared,
         platform_files=own_files,
     )
-
-
-def _browser_module(connection: Connection, command: WasmCommand, module: bytes) -> VersionFileBody:
-    """Upload the module that counts its own instructions."""
-    counting = instrument(module, command.module.name)
-    file = upload_bytes(connection, BROWSER_MODULE, counting)
-    return VersionFileBody(file=file, open_name=BROWSER_MODULE, main_program=True)
 
 
 def _platform_files(
@@ -397,11 +382,8 @@ def _platform_files(
     if compiled is not None:
         files[COMPILED_NAME] = (f"{command.open_name}_{platform}", compiled)
     return [
-        VersionFileBody(
-            file=upload_bytes(connection, file_name, data),
-            open_name=open_name,
-            executable=True,
-            main_program=open_name == name,
+        uploaded(
+            connection, open_name, data, stored_as=file_name, executable=True, main_program=open_name == name
         )
         for open_name, (file_name, data) in files.items()
     ]

@@ -33,15 +33,8 @@ class Immediate(IntEnum):
 UNREACHABLE, NOP, BLOCK, LOOP, IF, ELSE, END = 0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x0B
 BR, BR_IF, BR_TABLE, RETURN = 0x0C, 0x0D, 0x0E, 0x0F
 CALL, CALL_INDIRECT, RETURN_CALL, RETURN_CALL_INDIRECT, DROP = 0x10, 0x11, 0x12, 0x13, 0x1A
-SELECT, SELECT_TYPED, LOCAL_GET, LOCAL_SET, LOCAL_TEE, F32_CONST, F64_CONST = (
-    0x1B,
-    0x1C,
-    0x20,
-    0x21,
-    0x22,
-    0x43,
-    0x44,
-)
+SELECT, SELECT_TYPED, LOCAL_GET, LOCAL_SET, LOCAL_TEE = 0x1B, 0x1C, 0x20, 0x21, 0x22
+F32_CONST, F64_CONST = 0x43, 0x44
 MEMORY_GROW, BULK_PREFIX, VECTOR_PREFIX = 0x40, 0xFC, 0xFD
 #: Type of a block without parameters and results.
 NO_VALUE = 0x40
@@ -139,40 +132,11 @@ BULK_STACK_EFFECTS = {
 }
 
 _VECTOR_UNARY = (
-    frozenset(
-        [
-            *range(11),
-            *range(15, 23),
-            *range(25, 35, 2),
-            24,
-            77,
-            83,
-            *range(92, 101),
-            *range(103, 107),
-            116,
-            117,
-            122,
-        ]
-    )
-    | frozenset(
-        [
-            *range(124, 130),
-            131,
-            132,
-            *range(135, 139),
-            148,
-            160,
-            161,
-            163,
-            164,
-            *range(167, 171),
-            192,
-            193,
-            195,
-            196,
-        ]
-    )
-    | frozenset([*range(199, 203), 224, 225, 227, 236, 237, 239, *range(248, 256)])
+    frozenset([*range(11), *range(15, 23), 24, *range(25, 35, 2), 92, 93])  # loads, splats, lanes taken out
+    | frozenset([77, 83, *range(96, 101), *range(124, 130), 131, 132, *range(135, 139)])  # bits, i8x16, i16x8
+    | frozenset([160, 161, 163, 164, *range(167, 171), 192, 193, 195, 196, *range(199, 203)])  # i32x4, i64x2
+    | frozenset([94, 95, *range(103, 107), 116, 117, 122, 148, 224, 225, 227, 236, 237, 239])  # f32x4, f64x2
+    | frozenset(range(248, 256))  # conversions between integers and floats
 )
 
 

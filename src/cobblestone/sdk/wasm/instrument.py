@@ -20,12 +20,8 @@ from cobblestone.sdk.wasm.binary import Bytes, FunctionType, UnknownConstructErr
 from cobblestone.sdk.wasm.one_nan import with_one_nan
 
 #: Exports that the module gets: three 64-bit globals, and a table for the host's function.
-FUEL, NEXT_CALL, MEMORY_PAGES, HOST = (
-    "cobblestone:fuel",
-    "cobblestone:next_call",
-    "cobblestone:memory_pages",
-    "cobblestone:host",
-)
+FUEL, NEXT_CALL = "cobblestone:fuel", "cobblestone:next_call"
+MEMORY_PAGES, HOST = "cobblestone:memory_pages", "cobblestone:host"
 
 _ORDER = (1, 2, 3, 4, 5, 13, 6, 7, 8, 9, 12, 10, 11)
 #: Up to so many, wasmtime counts pages of memory before it knows whether they are to be had.

@@ -229,12 +229,10 @@ class Watcher:
 def sample_figures(ctx: ServerContext, state: ProjectCounters) -> dict[str, float]:
     """Return the figures of a sample.  Names that start with ``n_`` only grow while the server runs; rates are differences."""
     figures, ended = state.figures, state.endings
+    queues = ("unsent", "in_progress", "validation", "assimilation", "deletion")
     return {
-        "unsent": figures.unsent,
-        "in_progress": figures.in_progress,
-        "validation": figures.validation,
-        "assimilation": figures.assimilation,
-        "deletion": figures.deletion,
+        **{name: getattr(figures, name) for name in queues},
+        **{name: getattr(ctx.metrics, name) for name in ("n_sent", "n_reported", "n_requests")},
         "backlog_seconds": round(figures.backlog_seconds, 1),
         "hosts_active": figures.hosts_active,
         "error_rate": round(ended.error_rate, 4),
@@ -242,8 +240,5 @@ def sample_figures(ctx: ServerContext, state: ProjectCounters) -> dict[str, floa
         "write_backlog": ctx.store.backlog(),
         "n_created": figures.results_created,
         "n_credited": figures.credit_entries,
-        "n_sent": ctx.metrics.n_sent,
-        "n_reported": ctx.metrics.n_reported,
-        "n_requests": ctx.metrics.n_requests,
         "n_failed_requests": ctx.metrics.n_errors,
     }

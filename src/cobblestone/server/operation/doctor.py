@@ -229,10 +229,6 @@ def _secrets(ctx: ServerContext) -> list[Path]:
     return [folder.keys, *keys_, *databases, *diagnosis.secret_settings(folder.root)]
 
 
-def _restrict_keys(ctx: ServerContext) -> int:
-    return diagnosis.keep_from_others(_secrets(ctx))
-
-
 def _signatures(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     current = apps.current_key(db)
     if current is None:
@@ -395,7 +391,7 @@ CHECKS: Mapping[str, Check] = diagnosis.by_name(
         name="keys",
         promise="Secrets are there, fit together, and are for their owner alone.",
         find=_keys,
-        repair=_restrict_keys,
+        repair=lambda ctx: diagnosis.keep_from_others(_secrets(ctx)),
         repair_text="Takes the permission to read secrets from others.",
         advice="See docs/operator.md, Signing keys.",
     ),

@@ -33,15 +33,8 @@ async def cancel_batch(ctx: ServerContext, batch_id: int, actor: Actor) -> Batch
     def begin(tx: Transaction) -> None:
         before = batches.batch_by_id(tx, batch_id)
         after = batches.abort_batch(tx, batch_id)
-        _note(
-            tx,
-            ctx,
-            actor,
-            "cancel batch",
-            f"batch {batch_id}",
-            {"state": before.state.name},
-            {"state": after.state.name},
-        )
+        old, new = {"state": before.state.name}, {"state": after.state.name}
+        _note(tx, ctx, actor, "cancel batch", f"batch {batch_id}", old, new)
 
     await ctx.store.awrite(begin)
     after: int | None = 0
@@ -205,9 +198,8 @@ def edit_news(tx: Transaction, ctx: ServerContext, news_id: int, title: str, tex
 def withdraw_news(tx: Transaction, ctx: ServerContext, news_id: int, actor: Actor) -> None:
     """Remove a news item from the pages and the feed; a client that has shown it keeps it.  Raises NotFound."""
     before = users.withdraw_news(tx, news_id)
-    _note(
-        tx, ctx, actor, "withdraw news", f"news {news_id}", {"title": before.title, "text": before.text}, None
-    )
+    old = {"title": before.title, "text": before.text}
+    _note(tx, ctx, actor, "withdraw news", f"news {news_id}", old, None)
 
 
 def _batch_like(tx: Transaction, ctx: ServerContext, old: BatchRow, name: str) -> BatchRow:

@@ -14,7 +14,7 @@ from cobblestone.server.accounts import ownership
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.http.rate_limits import TooManyAttempts
-from cobblestone.service.languages import N_, NAMES
+from cobblestone.service.languages import NAMES
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import fields
 from cobblestone.service.pages.pages import BOTH, Pages, shows
@@ -29,46 +29,33 @@ TOKEN_DAYS = (30, 90, 365)
 MAX_TOKENS = 20
 DAY = 86400.0
 
-#: What a page says after something was done, by the word in its address.
-DONE: Mapping[str, str] = {
-    "saved": N_("Saved."),
-    "password": N_("The password was changed. All other sessions were ended."),
-    "email": N_("The address of your account was changed."),
-    "email_sent": N_(
-        "A mail with a link is on its way to the new address. The address changes when you open the link."
-    ),
-    "confirm_sent": N_("A mail with a link is on its way. Your address is confirmed when you open it."),
-    "sessions": N_("All other sessions were ended."),
-    "keys": N_("The account has new keys. Attach your computers again."),
-    "factor_off": N_("The second factor is off."),
-    "kept": N_("Your account stays."),
-    "revoked": N_("The token is revoked."),
-}
 
-
-def done_text(visit: ProjectVisit) -> str:
-    """Return the message about what was just done, or nothing."""
-    text = DONE.get(visit.fields.get("done", ""), "")
-    return _(text) if text else ""
-
-
-class AccountSettingsPages(Pages[ProjectSite]):
-    """Settings of an account."""
+class SecurityPages(Pages[ProjectSite]):
+    """Pages about what guards an account."""
 
     def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
         super().__init__(site)
         self._security = security
+
+
+class AccountSettingsPages(SecurityPages):
+    """Settings of an account."""
 
     # -- profile ------------------------------------------------------------------------------------
 
     @shows("/account.php", methods=BOTH, own=True)
     async def profile(self, visit: ProjectVisit, user: User) -> Response:
         """Show name, country, web page, language, and what others see."""
-        if visit.request.method != "POST":
-            return await self._show_profile(visit, user, typed={}, problems={})
-        form = await visit.form()
-        if problems := _profile_problems(form):
-            return await self._show_profile(visit, user, typed=form, problems=problems, status=422)
+        form, problems = dict[str, str](), dict[str, str]()
+        if visit.request.method == "POST":
+            form = await visit.form()
+            problems = profile_problems(form)
+            if not problems:
+                return await self._save_profile(visit, user, form)
+        said = await visit.read(lambda db: consents.latest(db, user.id, ConsentKind.STATISTICS))
+        return visit.show("account.html", user=user, typed=form, problems=problems, statistics=said)
+
+    async def _save_profile(self, visit: ProjectVisit, user: User, form: Mapping[str, str]) -> Response:
         language, now = form.get("language", ""), visit.ctx.clock()
 
         def change(tx: Transaction) -> None:
@@ -90,28 +77,6 @@ class AccountSettingsPages(Pages[ProjectSite]):
         self._site.remember_language(response, language)
         return response
 
-    async def _show_profile(
-        self,
-        visit: ProjectVisit,
-        user: User,
-        *,
-        typed: Mapping[str, str],
-        problems: Mapping[str, str],
-        status: int = 200,
-    ) -> Response:
-        said = await visit.read(lambda db: consents.latest(db, user.id, ConsentKind.STATISTICS))
-        return visit.show(
-            "account.html",
-            http_status=status,
-            user=user,
-            typed=typed,
-            problems=problems,
-            statistics=said,
-            done=done_text(visit),
-        )
-
-    # -- security -----------------------------------------------------------------------------------
-
     @shows("/security.php", methods=BOTH, own=True)
     async def security(self, visit: ProjectVisit, user: User) -> Response:
         """Show password, address, second factor, sessions, keys."""
@@ -119,14 +84,12 @@ class AccountSettingsPages(Pages[ProjectSite]):
             return await self._show_security(visit, user, problems={})
         form = await visit.form()
         if problems := await self._security_problems(visit, user, form):
-            return await self._show_security(visit, user, problems=problems, status=422)
+            return await self._show_security(visit, user, problems=problems)
         try:
             return await self._do(visit, user, form)
         except TooManyAttempts as error:
             field = "confirm" if form.get("action") == "confirm" else "email_addr"
-            return await self._show_security(
-                visit, user, problems={field: fields.too_many(error)}, status=422
-            )
+            return await self._show_security(visit, user, problems={field: fields.too_many(error)})
 
     async def _do(self, visit: ProjectVisit, user: User, form: Mapping[str, str]) -> Response:
         """Carry out the request of a form on the page.  Raises TooManyAttempts."""
@@ -154,7 +117,7 @@ class AccountSettingsPages(Pages[ProjectSite]):
                             "your device."
                         )
                     }
-                    return await self._show_security(visit, user, problems=wrong, status=422)
+                    return await self._show_security(visit, user, problems=wrong)
                 changed, codes = confirmed
                 visit.session = self._site.sessions.renewed(changed)
                 response = visit.show("recovery_codes.html", codes=codes)
@@ -195,14 +158,12 @@ class AccountSettingsPages(Pages[ProjectSite]):
         return "" if right else fields.wrong_password()
 
     async def _show_security(
-        self, visit: ProjectVisit, user: User, *, problems: Mapping[str, str], status: int = 200
+        self, visit: ProjectVisit, user: User, *, problems: Mapping[str, str]
     ) -> Response:
         return visit.show(
             "security.html",
-            http_status=status,
             user=user,
             problems=problems,
-            done=done_text(visit),
             factor=None if user.second_factor else self._security.new_factor(user),
             codes_left=await self._security.recovery_codes_left(user),
         )
@@ -234,7 +195,6 @@ class AccountSettingsPages(Pages[ProjectSite]):
                 proof = await asyncio.to_thread(sign)
         return visit.show(
             "account_ownership.html",
-            http_status=422 if problem else 200,
             typed={"user_data": text},
             problems={"user_data": problem} if problem else {},
             proof=proof,
@@ -258,14 +218,12 @@ class AccountSettingsPages(Pages[ProjectSite]):
         name = form.get("name", "").strip()[:100]
         days = form.get("days", "")
         if not name or days not in {str(choice) for choice in TOKEN_DAYS}:
-            return await self._show_tokens(
-                visit, user, problems={"name": _("Enter a name for the token.")}, status=422
-            )
+            return await self._show_tokens(visit, user, problems={"name": _("Enter a name for the token.")})
         if len(await self._tokens_of(visit, user)) >= MAX_TOKENS:
             problem = _("You already have %(count)d tokens. Revoke one that you do not need.") % {
                 "count": MAX_TOKENS
             }
-            return await self._show_tokens(visit, user, problems={"name": problem}, status=422)
+            return await self._show_tokens(visit, user, problems={"name": problem})
         secret = tokens.new_secret()
         submits = [Scope.READ, Scope.SUBMIT] if form.get("submit") == "1" else []
         await visit.write(
@@ -282,8 +240,7 @@ class AccountSettingsPages(Pages[ProjectSite]):
         return await self._show_tokens(visit, user, secret=secret)
 
     async def _revoke(self, visit: ProjectVisit, user: User, form: Mapping[str, str]) -> Response:
-        number = form.get("id", "")
-        token_id = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
+        token_id = fields.whole_number(form.get("id", ""))
         try:
             await visit.write(
                 lambda tx: tokens.revoke_token(tx, token_id, now=visit.ctx.clock(), user_id=user.id)
@@ -305,11 +262,9 @@ class AccountSettingsPages(Pages[ProjectSite]):
         problems: Mapping[str, str] | None = None,
         secret: str = "",
         attach_line: str = "",
-        status: int = 200,
     ) -> Response:
         return visit.show(
             "tokens.html",
-            http_status=status,
             user=user,
             tokens=await self._tokens_of(visit, user),
             submitter=await visit.read(lambda db: submitters.submitter_of(db, user.id)),
@@ -317,7 +272,6 @@ class AccountSettingsPages(Pages[ProjectSite]):
             secret=secret,
             attach_line=attach_line,
             choices=TOKEN_DAYS,
-            done=done_text(visit),
         )
 
     # -- the end ------------------------------------------------------------------------------------
@@ -342,15 +296,14 @@ class AccountSettingsPages(Pages[ProjectSite]):
                 return response
         return visit.show(
             "delete_account.html",
-            http_status=422 if problems else 200,
             user=user,
             problems=problems,
             days=visit.ctx.settings.accounts.erase_after_days,
-            done=done_text(visit),
         )
 
 
-def _profile_problems(form: Mapping[str, str]) -> dict[str, str]:
+def profile_problems(form: Mapping[str, str]) -> dict[str, str]:
+    """Return what is wrong with a posted profile, by field."""
     problems: dict[str, str] = {}
     if problem := fields.name_problem(form.get("user_name", "").strip()):
         problems["user_name"] = problem

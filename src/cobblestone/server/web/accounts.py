@@ -21,16 +21,15 @@ from starlette.responses import RedirectResponse, Response
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.people import ConsentKind, User
 from cobblestone.domain.values import UserId
-from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.accounts.service import Accounts, ConsentChoices
 from cobblestone.server.core.project import notice_page
 from cobblestone.server.operation.institute import BEGUN_SECONDS, InstituteLogIn, LogInRefused
-from cobblestone.server.web.account_settings import done_text
+from cobblestone.server.web.account_settings import SecurityPages, profile_problems
 from cobblestone.server.web.presentation.feeds import newest_message
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.http.rate_limits import TooManyAttempts, limit_key, refuse_after
 from cobblestone.service.languages import gettext as _
-from cobblestone.service.pages.fields import name_problem, too_many
+from cobblestone.service.pages.fields import too_many
 from cobblestone.service.pages.joining import JoiningPages
 from cobblestone.service.pages.mailed_links import ask_for_link
 from cobblestone.service.pages.pages import BOTH, Pages, shows
@@ -44,12 +43,8 @@ from cobblestone.store.work import submitters
 from cobblestone.wire.project import account as wire
 
 
-class AccountPages(Pages[ProjectSite]):
+class AccountPages(SecurityPages):
     """Pages for the second factor, a new address, and the user's own account."""
-
-    def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
-        super().__init__(site)
-        self._security = security
 
     @shows("/login_code.php", methods=BOTH)
     async def log_in_code(self, visit: ProjectVisit) -> Response:
@@ -68,9 +63,7 @@ class AccountPages(Pages[ProjectSite]):
         except TooManyAttempts as error:
             right, problem = False, too_many(error)
         if not right:
-            return visit.show(
-                "login_code.html", http_status=422, wanted=form.get("next", ""), problem=problem
-            )
+            return visit.show("login_code.html", wanted=form.get("next", ""), problem=problem)
         page = self._site.own_address(form.get("next", ""), otherwise="home.php")
         response = visit.go(page if user.erase_time is None else "delete_account.php")
         self._site.sessions.start(response, user)
@@ -129,7 +122,6 @@ class AccountPages(Pages[ProjectSite]):
             cpid=cpid,
             proves=visit.ctx.folder.ownership_private.exists(),
             page_size=page_queries.PAGE_SIZE,
-            done=done_text(visit),
             **found,
         )
 
@@ -165,7 +157,6 @@ def joining_pages(site: ProjectSite, accounts: Accounts) -> JoiningPages:
 
 
 NEW_SECONDS = 86400.0
-MAX_COUNTRY = 200
 
 
 class AccountFinishPages(Pages[ProjectSite]):
@@ -182,22 +173,11 @@ class AccountFinishPages(Pages[ProjectSite]):
             return visit.go_on("login.php", next="account.php")
         problems: dict[str, str] = {}
         if posted:
-            name, country = form.get("user_name", "").strip(), form.get("country", "").strip()
-            if problem := name_problem(name):
-                problems["user_name"] = problem
-            if len(country) > MAX_COUNTRY:
-                problems["country"] = _("This is too long.")
+            problems = profile_problems(form)
             if not problems:
                 await self._store(visit, user, form)
                 return self._site.let_in(visit, user, "prefs_computing.php")
-        return visit.show_form(
-            "account_finish.html",
-            http_status=422 if problems else 200,
-            user=user,
-            key=key,
-            typed=form,
-            problems=problems,
-        )
+        return visit.show_form("account_finish.html", user=user, key=key, typed=form, problems=problems)
 
     async def _owner(self, visit: ProjectVisit, key: str) -> User | None:
         """Return the account of a key that may be completed; None if there is none, or it is no longer new."""
@@ -234,12 +214,8 @@ class AccountFinishPages(Pages[ProjectSite]):
         await visit.write(change)
 
 
-class MailLinkPages(Pages[ProjectSite]):
+class MailLinkPages(SecurityPages):
     """Pages that send such links, and pages that they lead to."""
-
-    def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
-        super().__init__(site)
-        self._security = security
 
     @shows("/login_mail.php", methods=BOTH)
     async def ask(self, visit: ProjectVisit) -> Response:

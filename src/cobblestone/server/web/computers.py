@@ -11,7 +11,6 @@ from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import User
 from cobblestone.domain.values import HostId, UserId
 from cobblestone.server.operation.explain import HostExplanation, explain_host
-from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.preferences import VENUE_NAMES
 from cobblestone.server.web.presentation.site import (
     ProjectSite,
@@ -24,6 +23,7 @@ from cobblestone.server.web.presentation.site import (
 from cobblestone.server.web.public import public_host, xml
 from cobblestone.server.web.work import TASK_STATES
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.fields import whole_number
 from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.credit.app_credit import Owner, credit_by_app
@@ -73,7 +73,6 @@ class HostPages(Pages[ProjectSite]):
             page=page,
             query=f"userid={user.id}",
             own=own,
-            done=done_text(visit),
         )
 
     @shows("/show_host_detail.php")
@@ -81,10 +80,10 @@ class HostPages(Pages[ProjectSite]):
         """Show one computer: hardware, credit, record of each app version."""
         host_id = HostId(visit.needed_number("hostid"))
 
-        def read(db: Database) -> dict[str, Any] | None:
+        def read(db: Database) -> dict[str, Any]:
             host = hosts.host_by_id(db, host_id)
             if host is None:
-                return None
+                raise not_found(_("computer %(id)d") % {"id": host_id})
             return {
                 "host": host,
                 "user": users.user_by_id(db, host.user_id),
@@ -95,8 +94,6 @@ class HostPages(Pages[ProjectSite]):
             }
 
         found = await visit.read(read)
-        if found is None:
-            raise not_found(_("computer %(id)d") % {"id": host_id})
         host: Host = found["host"]
         user: User | None = found["user"]
         if not sees_computer(visit.viewer, user, host):
@@ -113,7 +110,6 @@ class HostPages(Pages[ProjectSite]):
             own=own,
             states=TASK_STATES,
             venues=VENUE_NAMES,
-            done=done_text(visit),
             **found,
         )
 
@@ -138,12 +134,7 @@ class HostPages(Pages[ProjectSite]):
         try:
             match form.get("action"):
                 case "merge":
-                    target = form.get("into", "")
-                    new = (
-                        HostId(int(target))
-                        if target.isascii() and target.isdecimal() and len(target) < 16
-                        else HostId(0)
-                    )
+                    new = HostId(whole_number(form.get("into", "")))
                     await visit.write(
                         lambda tx: merge_computers(tx, user.id, host.id, new, now=visit.ctx.clock())
                     )
@@ -179,7 +170,6 @@ class HostPages(Pages[ProjectSite]):
             )
         return visit.show(
             "host_edit.html",
-            http_status=422 if problem else 200,
             host=host,
             others=[item for item in others if item.id != host.id],
             busy=busy,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.history import CreditOwner
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import page_queries, ranking
-from cobblestone.store.operation.ranking import Order, Ranked, RankPlace, badges_of
+from cobblestone.store.operation.ranking import Order, RankPlace, badges_of
 from cobblestone.store.people import hosts, teams, users
 from cobblestone.store.work import job_results
 
@@ -199,48 +199,48 @@ class Wish:
 class ProjectRankings(Pages[ProjectSite]):
     """Top lists."""
 
-    @shows("/top_users.php")
-    async def users(self, visit: ProjectVisit) -> Response:
-        """Show volunteers."""
+    @shows("/top_users.php", "/top_hosts.php", "/top_teams.php")
+    async def top(self, visit: ProjectVisit) -> Response:
+        """Show volunteers, computers (of those hidden by their owners the credit only) or teams."""
+        name = visit.request.url.path.rpartition("/top_")[2].removesuffix("s.php")
+        owner, wish = Owner(name), _wish(visit)
 
-        def details(db: Database, ranked: list[Ranked]) -> dict[str, Any]:
-            return {"users": page_queries.users_by_id(db, [item.id for item in ranked])}
+        def read(db: Database) -> dict[str, Any]:
+            found_apps = apps.apps_in_use(db)
+            if wish.app_id is not None and wish.app_id not in {app.id for app in found_apps}:
+                raise not_found(_("app %(id)d") % {"id": wish.app_id})
+            ranked = ranking.top(db, owner, wish.order, page=wish.page, app_id=wish.app_id)
+            ids = [item.id for item in ranked[: page_queries.PAGE_SIZE]]
+            return {
+                "apps": found_apps,
+                "rows": ranked[: page_queries.PAGE_SIZE],
+                "more": len(ranked) > page_queries.PAGE_SIZE,
+                "badges": badges_of(db, owner, ids),
+                **_owners(db, owner, ids, visit.viewer),
+            }
 
-        return await self._list(visit, "top_users.html", Owner.USER, details)
-
-    @shows("/top_hosts.php")
-    async def hosts(self, visit: ProjectVisit) -> Response:
-        """Show computers; for those hidden by their owners, only the credit appears."""
-
-        def details(db: Database, ranked: list[Ranked]) -> dict[str, Any]:
-            present, owner_of = _hosts(db, ranked, visit.viewer)
-            return {"hosts": present, "owner_of": owner_of}
-
-        return await self._list(visit, "top_hosts.html", Owner.HOST, details)
-
-    @shows("/top_teams.php")
-    async def teams(self, visit: ProjectVisit) -> Response:
-        """Show teams."""
-
-        def details(db: Database, ranked: list[Ranked]) -> dict[str, Any]:
-            return {"teams": {row.team.id: row for row in teams.rows_of(db, [item.id for item in ranked])}}
-
-        return await self._list(visit, "top_teams.html", Owner.TEAM, details)
+        found = await visit.read(read)
+        chosen: App | None = next((app for app in found["apps"] if app.id == wish.app_id), None)
+        return visit.show(
+            f"top_{owner}s.html",
+            page=wish.page,
+            first=wish.page * page_queries.PAGE_SIZE,
+            query=wish.query,
+            order=wish.order,
+            app=chosen,
+            **found,
+        )
 
     @shows("/rank.php")
     async def place(self, visit: ProjectVisit) -> Response:
         """Show the rank of a volunteer, computer or team, and its neighbours."""
         owner, found = await credit_owner(visit)
-        kind = Owner(owner.kind)
+        kind, viewer = Owner(owner.kind), visit.viewer
 
         def read(db: Database) -> list[tuple[Order, RankPlace | None, dict[int, str]]]:
             places = [(order, ranking.place(db, kind, order, owner.id)) for order in Order]
             return [
-                (
-                    order,
-                    place,
-                    _names(db, kind, [row for _rank, row in place.rows] if place else [], visit.viewer),
-                )
+                (order, place, _names(db, kind, [row.id for _, row in place.rows] if place else [], viewer))
                 for order, place in places
             ]
 
@@ -253,47 +253,14 @@ class ProjectRankings(Pages[ProjectSite]):
             list_page=f"top_{owner.kind}s.php",
         )
 
-    async def _list(
-        self,
-        visit: ProjectVisit,
-        template: str,
-        owner: Owner,
-        details: Callable[[Database, list[Ranked]], dict[str, Any]],
-    ) -> Response:
-        wish = _wish(visit)
 
-        def read(db: Database) -> dict[str, Any]:
-            found_apps = apps.apps_in_use(db)
-            if wish.app_id is not None and wish.app_id not in {app.id for app in found_apps}:
-                raise not_found(_("app %(id)d") % {"id": wish.app_id})
-            ranked = ranking.top(db, owner, wish.order, page=wish.page, app_id=wish.app_id)
-            shown = ranked[: page_queries.PAGE_SIZE]
-            return {
-                "apps": found_apps,
-                "rows": shown,
-                "more": len(ranked) > page_queries.PAGE_SIZE,
-                "badges": badges_of(db, owner, [item.id for item in shown]),
-                **details(db, shown),
-            }
-
-        found = await visit.read(read)
-        chosen: App | None = next((app for app in found["apps"] if app.id == wish.app_id), None)
-        return visit.show(
-            template,
-            page=wish.page,
-            first=wish.page * page_queries.PAGE_SIZE,
-            query=wish.query,
-            order=wish.order,
-            app=chosen,
-            **found,
-        )
-
-
-def _hosts(
-    db: Database, ranked: Iterable[Ranked], viewer: User | None
-) -> tuple[dict[int, Host], dict[HostId, User]]:
-    """Return computers, and the owners of those that the visitor may see."""
-    found = {item.id: hosts.host_by_id(db, HostId(item.id)) for item in ranked}
+def _owners(db: Database, kind: Owner, ids: list[int], viewer: User | None) -> dict[str, Any]:
+    """Return the owners of credit by their numbers; of computers also who owns those that the visitor may see."""
+    if kind is Owner.USER:
+        return {"users": page_queries.users_by_id(db, ids)}
+    if kind is Owner.TEAM:
+        return {"teams": {row.team.id: row for row in teams.rows_of(db, ids)}}
+    found = {id_: hosts.host_by_id(db, HostId(id_)) for id_ in ids}
     present = {number: host for number, host in found.items() if host is not None}
     users = page_queries.users_by_id(db, [host.user_id for host in present.values()])
     owner_of = {
@@ -301,19 +268,17 @@ def _hosts(
         for host in present.values()
         if sees_computer(viewer, users.get(host.user_id), host)
     }
-    return present, owner_of
+    return {"hosts": present, "owner_of": owner_of}
 
 
-def _names(db: Database, kind: Owner, ranked: list[Ranked], viewer: User | None) -> dict[int, str]:
+def _names(db: Database, kind: Owner, ids: list[int], viewer: User | None) -> dict[int, str]:
     """Return the names that the visitor may see."""
+    found = _owners(db, kind, ids, viewer)
     if kind is Owner.USER:
-        return {
-            id_: user.name for id_, user in page_queries.users_by_id(db, [item.id for item in ranked]).items()
-        }
+        return {id_: user.name for id_, user in found["users"].items()}
     if kind is Owner.TEAM:
-        return {row.team.id: row.team.name for row in teams.rows_of(db, [item.id for item in ranked])}
-    _present, owner_of = _hosts(db, ranked, viewer)
-    return {host_id: _("Computer %(id)s") % {"id": host_id} for host_id in owner_of}
+        return {id_: row.team.name for id_, row in found["teams"].items()}
+    return {host_id: _("Computer %(id)s") % {"id": host_id} for host_id in found["owner_of"]}
 
 
 def _wish(visit: ProjectVisit) -> Wish:

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cobblestone.domain.errors import Conflict, NotFound
-from cobblestone.domain.people import SubmitRights
+from cobblestone.domain.people import SubmitRights, User
 from cobblestone.domain.values import AppVersionId, BatchId, HostId, UserId, WorkunitId
 from cobblestone.domain.work import TaskState
 from cobblestone.policy.dispatch.rollout import RolloutPlan
@@ -37,7 +37,6 @@ from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.operation import audit, figures, interventions, page_queries
-from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.figures import EndingRow, Endings, systems_of_hosts
 from cobblestone.store.operation.interventions import Blockable
 from cobblestone.store.operation.page_queries import TaskOwner
@@ -125,7 +124,7 @@ QUEUES = ("unsent", "in_progress", "validation", "assimilation", "deletion", "ba
 RATES = ("n_created", "n_sent", "n_reported", "n_credited", "n_requests", "n_failed_requests")
 MAX_REASON = 200
 
-Action = Callable[[ProjectVisit, int, Mapping[str, str], Actor], Awaitable[str]]
+Action = Callable[[ProjectVisit, int, Mapping[str, str]], Awaitable[str]]
 
 
 class ForOperators(Pages[ProjectSite]):
@@ -134,14 +133,17 @@ class ForOperators(Pages[ProjectSite]):
     def endpoint(self, handler: Handler, *, own: bool) -> Callable[[Request], Awaitable[Response]]:
         """Return what answers an operator with a page, sends visitors to the log-in form, and refuses others."""
 
-        async def guarded(visit: ProjectVisit) -> Response:
-            if visit.viewer is None:
-                return visit.user_to_log_in()
-            if not visit.viewer.is_operator:
+        async def guarded(visit: ProjectVisit, viewer: User) -> Response:
+            if not viewer.is_operator:
                 raise PageError(403, _("For operators"), _("This page is only for operators of the project."))
-            return await handler(visit)
+            try:
+                return await handler(visit)
+            except NotFound as error:
+                raise PageError(404, _("Not found"), str(error)) from error
+            except Conflict as error:
+                raise PageError(409, _("Not possible now"), str(error)) from error
 
-        return self._site.page(guarded)
+        return self._site.own_page(guarded)
 
 
 class ProjectOperatorPages(ForOperators):
@@ -201,53 +203,18 @@ class ProjectOperatorPages(ForOperators):
             "ops_search.html", text=text, found=[(item, _address(item.kind, item.id)) for item in found]
         )
 
-    @shows("/ops_batch.php")
-    async def batch(self, visit: ProjectVisit) -> Response:
-        """Show a batch, its jobs, and the possible actions."""
-        number = visit.needed_number("id")
-        return await self._thing(visit, "batch", number, "ops_batch.html", lambda db: _batch(db, number))
+    @shows("/ops_batch.php", "/ops_workunit.php", "/ops_host.php", "/ops_user.php")
+    async def thing(self, visit: ProjectVisit) -> Response:
+        """Show a batch, workunit, host or user, what can be done with it, and its part of the audit log."""
+        noun = visit.request.url.path.rpartition("/ops_")[2].removesuffix(".php")
+        number, since = visit.needed_number("id"), visit.ctx.clock() - SAMPLES_SECONDS
 
-    @shows("/ops_workunit.php")
-    async def workunit(self, visit: ProjectVisit) -> Response:
-        """Show a workunit and its results."""
-        number = visit.needed_number("id")
-        return await self._thing(
-            visit, "workunit", number, "ops_workunit.html", lambda db: _workunit(db, number)
-        )
+        def read(db: Database) -> dict[str, Any]:
+            history = audit.entries(db, limit=HISTORY, target=f"{noun} {number}")
+            return {**_THINGS[noun](db, number, since), "history": history}
 
-    @shows("/ops_host.php")
-    async def host(self, visit: ProjectVisit) -> Response:
-        """Show a host, the outcomes of its results, and the possible actions."""
-        number = visit.needed_number("id")
-        since = visit.ctx.clock() - SAMPLES_SECONDS
-        return await self._thing(visit, "host", number, "ops_host.html", lambda db: _host(db, number, since))
-
-    @shows("/ops_user.php")
-    async def user(self, visit: ProjectVisit) -> Response:
-        """Show a user, the hosts, and the possible actions."""
-        number = visit.needed_number("id")
-        return await self._thing(visit, "user", number, "ops_user.html", lambda db: _user(db, number))
-
-    async def _thing(
-        self,
-        visit: ProjectVisit,
-        noun: str,
-        number: int,
-        template: str,
-        read: Callable[[Database], dict[str, Any]],
-    ) -> Response:
-        """Show a page about one object, with its part of the audit log."""
-        target = f"{noun} {number}"
-
-        def load(db: Database) -> dict[str, Any]:
-            return {**read(db), "history": audit.entries(db, limit=HISTORY, target=target)}
-
-        try:
-            found = await visit.read(load)
-        except NotFound as error:
-            raise PageError(404, _("Not found"), str(error)) from error
         done = visit.fields.get("done") == "reset"
-        return visit.show(template, number=number, mailed=done, **found)
+        return visit.show(f"ops_{noun}.html", number=number, mailed=done, **await visit.read(read))
 
     @shows("/ops_versions.php")
     async def versions(self, visit: ProjectVisit) -> Response:
@@ -255,18 +222,11 @@ class ProjectOperatorPages(ForOperators):
         since = visit.ctx.clock() - 7 * SAMPLES_SECONDS
 
         def read(db: Database) -> dict[str, Any]:
-            by_version: dict[int, figures.Endings] = {}
-            for row in figures.endings(db, since=since):
-                by_version[row.version_id] = by_version.get(row.version_id, figures.Endings()) + row.endings
+            by_version = _grouped(figures.endings(db, since=since), lambda row: row.version_id)
             listed = [
-                (
-                    app,
-                    version,
-                    figures.rollout_of(db, version.id),
-                    by_version.get(version.id, figures.Endings()),
-                )
+                (app, each, figures.rollout_of(db, each.id), by_version.get(each.id, Endings()))
                 for app in apps.list_apps(db)
-                for version in reversed(apps.list_versions(db, app.id, deprecated=True))
+                for each in reversed(apps.list_versions(db, app.id, deprecated=True))
             ]
             return {"versions": listed}
 
@@ -312,20 +272,7 @@ class ProjectOperatorPages(ForOperators):
         number = form.get("id", "")
         if action is None or not (number.isascii() and number.isdecimal() and len(number) <= 16):
             raise PageError(400, _("Invalid request"), _("There is no such action."))
-        try:
-            return visit.go(await action(visit, int(number), form, actor_of(visit)))
-        except NotFound as error:
-            raise PageError(404, _("Not found"), str(error)) from error
-        except Conflict as error:
-            raise PageError(409, _("Not possible now"), str(error)) from error
-
-
-def actor_of(visit: ProjectVisit) -> Actor:
-    """Return the actor, for the audit log."""
-    viewer = visit.viewer
-    return Actor(
-        name=f"user:{viewer.id} {viewer.name}" if viewer else "nobody", origin=f"web {visit.address}".strip()
-    )
+        return visit.go(await action(visit, int(number), form))
 
 
 def _address(kind: str, number: int) -> str:
@@ -335,7 +282,7 @@ def _address(kind: str, number: int) -> str:
 # -- what pages show -----------------------------------------------------------
 
 
-def _batch(db: Database, number: int) -> dict[str, Any]:
+def _batch(db: Database, number: int, since: float) -> dict[str, Any]:
     found = batches.batch_by_id(db, number)
     failures = figures.batch_failures(db, found.id)
     return {
@@ -350,7 +297,7 @@ def _batch(db: Database, number: int) -> dict[str, Any]:
     }
 
 
-def _workunit(db: Database, number: int) -> dict[str, Any]:
+def _workunit(db: Database, number: int, since: float) -> dict[str, Any]:
     state = interventions.workunit_state(db, number)
     return {
         "workunit": state.workunit,
@@ -376,7 +323,7 @@ def _host(db: Database, number: int, since: float) -> dict[str, Any]:
     }
 
 
-def _user(db: Database, number: int) -> dict[str, Any]:
+def _user(db: Database, number: int, since: float) -> dict[str, Any]:
     held = submitters.token_of(db, UserId(number))
     return {
         "user": interventions.user_or_missing(db, number),
@@ -388,54 +335,62 @@ def _user(db: Database, number: int) -> dict[str, Any]:
     }
 
 
+_THINGS: Mapping[str, Callable[[Database, int, float], dict[str, Any]]] = {
+    "batch": _batch,
+    "workunit": _workunit,
+    "host": _host,
+    "user": _user,
+}
+
+
 # -- what forms ask for --------------------------------------------------------
 
 
-async def _cancel_batch(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
-    await operations.cancel_batch(visit.ctx, number, actor)
+async def _cancel_batch(visit: ProjectVisit, number: int, form: Mapping[str, str]) -> str:
+    await operations.cancel_batch(visit.ctx, number, visit.actor)
     return f"ops_batch.php?id={number}"
 
 
-async def _retry_batch(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
-    new = await operations.retry_batch(visit.ctx, number, actor)
+async def _retry_batch(visit: ProjectVisit, number: int, form: Mapping[str, str]) -> str:
+    new = await operations.retry_batch(visit.ctx, number, visit.actor)
     return f"ops_batch.php?id={new.id}"
 
 
-async def _cancel_workunit(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
-    await visit.write(lambda tx: operations.cancel_workunit(tx, visit.ctx, number, actor))
+async def _cancel_workunit(visit: ProjectVisit, number: int, form: Mapping[str, str]) -> str:
+    await visit.write(lambda tx: operations.cancel_workunit(tx, visit.ctx, number, visit.actor))
     return f"ops_workunit.php?id={number}"
 
 
-async def _retry_workunit(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
-    new = await visit.write(lambda tx: operations.retry_workunit(tx, visit.ctx, number, actor))
+async def _retry_workunit(visit: ProjectVisit, number: int, form: Mapping[str, str]) -> str:
+    new = await visit.write(lambda tx: operations.retry_workunit(tx, visit.ctx, number, visit.actor))
     return f"ops_workunit.php?id={number}" if new is None else f"ops_batch.php?id={new.id}"
 
 
 def _block(noun: Blockable, *, undo: bool = False) -> Action:
-    async def block(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    async def block(visit: ProjectVisit, number: int, form: Mapping[str, str]) -> str:
         reason = "" if undo else _reason(form)
-        await visit.write(lambda tx: operations.block(tx, visit.ctx, noun, number, reason, actor))
+        await visit.write(lambda tx: operations.block(tx, visit.ctx, noun, number, reason, visit.actor))
         return f"ops_{noun}.php?id={number}"
 
     return block
 
 
-async def _set_role(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _set_role(visit: ProjectVisit, number: int, form: Mapping[str, str]) -> str:
     if visit.viewer is not None and visit.viewer.id == number:
         raise Conflict(_("You cannot take the operator role from yourself: another operator must do it."))
     role = form.get("role", "")[:20]
-    await visit.write(lambda tx: operations.set_role(tx, visit.ctx, number, role, actor))
+    await visit.write(lambda tx: operations.set_role(tx, visit.ctx, number, role, visit.actor))
     return f"ops_user.php?id={number}"
 
 
 def _send_reset(security: AccountSecurity) -> Action:
-    async def send_reset(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+    async def send_reset(visit: ProjectVisit, number: int, form: Mapping[str, str]) -> str:
         def send(tx: Transaction) -> None:
             user = interventions.user_or_missing(tx, number)
             if user.erased:
                 raise Conflict(_("The account is deleted."))
             security.send_reset_link(tx, user, by_operator=True)
-            audit.record(tx, actor, "send password reset", f"user {number}", now=visit.ctx.clock())
+            audit.record(tx, visit.actor, "send password reset", f"user {number}", now=visit.ctx.clock())
 
         await visit.write(send)
         return f"ops_user.php?id={number}&done=reset"
@@ -443,14 +398,14 @@ def _send_reset(security: AccountSecurity) -> Action:
     return send_reset
 
 
-async def _delete_user(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _delete_user(visit: ProjectVisit, number: int, form: Mapping[str, str]) -> str:
     if form.get("confirm", "").strip() != str(number):
         raise Conflict(_("Nothing was deleted: enter the number of the account to confirm."))
-    await visit.write(lambda tx: operations.delete_user(tx, visit.ctx, number, actor))
+    await visit.write(lambda tx: operations.delete_user(tx, visit.ctx, number, visit.actor))
     return f"ops_user.php?id={number}"
 
 
-async def _set_rights(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _set_rights(visit: ProjectVisit, number: int, form: Mapping[str, str]) -> str:
     chosen = tuple(name[4:] for name, value in form.items() if name.startswith("app ") and value)
     if not chosen and form.get("all_apps") != "1":
         raise Conflict(_("Choose the apps whose jobs the account may submit."))
@@ -459,36 +414,36 @@ async def _set_rights(visit: ProjectVisit, number: int, form: Mapping[str, str],
         max_jobs=max(1, int(_number(form.get("max_jobs", ""), most=1e9))),
         share=max(1e-3, _number(form.get("share", ""))),
     )
-    await visit.write(lambda tx: operations.set_rights(tx, visit.ctx, number, rights, actor))
+    await visit.write(lambda tx: operations.set_rights(tx, visit.ctx, number, rights, visit.actor))
     return f"ops_user.php?id={number}"
 
 
-async def _withdraw_rights(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
-    await visit.write(lambda tx: operations.set_rights(tx, visit.ctx, number, None, actor))
+async def _withdraw_rights(visit: ProjectVisit, number: int, form: Mapping[str, str]) -> str:
+    await visit.write(lambda tx: operations.set_rights(tx, visit.ctx, number, None, visit.actor))
     return f"ops_user.php?id={number}"
 
 
-async def _rollout(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _rollout(visit: ProjectVisit, number: int, form: Mapping[str, str]) -> str:
     plan = RolloutPlan(
         stages=tuple(_number(part) / 100 for part in form.get("stages", "").split(",")[:20]),
         max_error_rate=_number(form.get("max_error_rate", "")) / 100,
         min_results=max(1, int(_number(form.get("min_results", "")))),
     )
     now = visit.ctx.clock()
-    await visit.write(lambda tx: rollout.start_rollout(tx, AppVersionId(number), plan, actor, now=now))
+    await visit.write(lambda tx: rollout.start_rollout(tx, AppVersionId(number), plan, visit.actor, now=now))
     return "ops_versions.php"
 
 
-async def _hold(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _hold(visit: ProjectVisit, number: int, form: Mapping[str, str]) -> str:
     now = visit.ctx.clock()
-    await visit.write(lambda tx: rollout.hold_rollout(tx, AppVersionId(number), actor, now=now))
+    await visit.write(lambda tx: rollout.hold_rollout(tx, AppVersionId(number), visit.actor, now=now))
     return "ops_versions.php"
 
 
-async def _roll_back(visit: ProjectVisit, number: int, form: Mapping[str, str], actor: Actor) -> str:
+async def _roll_back(visit: ProjectVisit, number: int, form: Mapping[str, str]) -> str:
     now, abort = visit.ctx.clock(), form.get("abort_jobs") == "1"
     await visit.write(
-        lambda tx: rollout.roll_back(tx, AppVersionId(number), actor, abort_jobs=abort, now=now)
+        lambda tx: rollout.roll_back(tx, AppVersionId(number), visit.actor, abort_jobs=abort, now=now)
     )
     return "ops_versions.php"
 

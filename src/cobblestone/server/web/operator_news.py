@@ -6,13 +6,12 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from cobblestone.domain.errors import NotFound
 from cobblestone.server.operation import interventions
-from cobblestone.server.web.operator import ForOperators, actor_of
+from cobblestone.server.web.operator import ForOperators
 from cobblestone.server.web.presentation.site import ProjectVisit
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.pages import shows
-from cobblestone.service.pages.site import PageError, not_found
+from cobblestone.service.pages.site import not_found
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import users
 from cobblestone.wire.text.writer import printable
@@ -44,7 +43,6 @@ class NewsDesk(ForOperators):
             typed = {"title": item.title, "text": item.text}
         return visit.show(
             "ops_news.html",
-            http_status=422 if problems else 200,
             items=[] if item else await visit.read(lambda db: users.list_news(db, limit=LISTED)),
             listed=LISTED,
             item=item,
@@ -54,7 +52,7 @@ class NewsDesk(ForOperators):
 
     async def _change(self, visit: ProjectVisit, number: int | None) -> Response:
         form = await visit.form(max_bytes=MAX_FORM_BYTES, long_fields={"text"})
-        ctx, actor = visit.ctx, actor_of(visit)
+        ctx, actor = visit.ctx, visit.actor
         title = " ".join(printable(form.get("title", "")).split())
         text = printable(form.get("text", "")).strip()
         withdrawn = form.get("action") == "withdraw" and number is not None
@@ -70,10 +68,7 @@ class NewsDesk(ForOperators):
             else:
                 interventions.edit_news(tx, ctx, number, title, text, actor)
 
-        try:
-            await ctx.store.awrite(change)
-        except NotFound as error:
-            raise PageError(404, _("Not found"), str(error)) from error
+        await ctx.store.awrite(change)
         return visit.go("ops_news.php")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,7 +12,6 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.computing import PREFERENCES, Number, Preference
 from cobblestone.domain.people import User
 from cobblestone.ops.aside import read_aside
-from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
@@ -104,25 +103,13 @@ class PreferencePages(Pages[ProjectSite]):
         sets = await read_aside(wire.read_computing, user.global_prefs)
         typed, problems = _as_typed(sets.get(venue, sets[""])), dict[str, str]()
         if visit.request.method == "POST":
-            form = await visit.form(max_fields=MAX_FIELDS)
-            if "reset" in form:
-                await self._store_computing(
-                    visit, user, lambda now: _without(now, venue, wire.DEFAULT_COMPUTING)
-                )
-                return visit.go_on("prefs_computing.php", venue=venue, done="saved")
-            typed, problems = form, _computing_problems(form)
+            typed = form = await visit.form(max_fields=MAX_FIELDS)
+            problems = {} if "reset" in form else _computing_problems(form)
             if not problems:
-                values = {item.name: _value(item, form) for item in PREFERENCES}
-
-                def change(now: dict[str, wire.ComputingSet]) -> dict[str, wire.ComputingSet]:
-                    old = now.get(venue, wire.ComputingSet({}))
-                    return {**now, venue: wire.ComputingSet(values, old.kept)}
-
-                await self._store_computing(visit, user, change)
+                await self._store_computing(visit, user, venue, form)
                 return visit.go_on("prefs_computing.php", venue=venue, done="saved")
         return visit.show(
             "prefs_computing.html",
-            http_status=422 if problems else 200,
             questions=QUESTIONS,
             fields=_FIELDS,
             typed=typed,
@@ -130,14 +117,10 @@ class PreferencePages(Pages[ProjectSite]):
             venue=venue,
             venues=VENUE_NAMES,
             existing=set(sets),
-            done=done_text(visit),
         )
 
     async def _store_computing(
-        self,
-        visit: ProjectVisit,
-        user: User,
-        change: Callable[[dict[str, wire.ComputingSet]], dict[str, wire.ComputingSet]],
+        self, visit: ProjectVisit, user: User, venue: str, form: Mapping[str, str]
     ) -> None:
         now, url = visit.ctx.clock(), visit.ctx.master_url
 
@@ -145,7 +128,12 @@ class PreferencePages(Pages[ProjectSite]):
             fresh = users.user_by_id(tx, user.id)  # a client may have brought newer ones meanwhile
             # Clients take the newer one: never give a text of an earlier second than the one that they may have.
             mod_time = max(now, users.global_preferences_time(tx, user.id) + 1)
-            sets = change(wire.read_computing(fresh.global_prefs if fresh else ""))
+            sets = wire.read_computing(fresh.global_prefs if fresh else "")
+            if "reset" in form:
+                sets = _without(sets, venue, wire.DEFAULT_COMPUTING)
+            else:
+                kept = sets.get(venue, wire.ComputingSet({})).kept
+                sets[venue] = wire.ComputingSet({item.name: _value(item, form) for item in PREFERENCES}, kept)
             text = wire.write_computing(sets, source_project=url, mod_time=mod_time)
             users.set_global_preferences(tx, user.id, text, mod_time)
 
@@ -160,20 +148,15 @@ class PreferencePages(Pages[ProjectSite]):
         shown, problems = sets.get(venue, sets[""]), dict[str, str]()
         typed = _project_typed(shown)
         if visit.request.method == "POST":
-            form = await visit.form(max_fields=MAX_FIELDS)
-            if "reset" in form:
-                await self._store_project(visit, user, lambda now: _without(now, venue, wire.ProjectSet()))
-                return visit.go_on("prefs_project.php", venue=venue, done="saved")
-            typed = form
-            problems = _project_problems(form, found)
-            shown = _project_set(form, found, shown.kept)
+            typed = form = await visit.form(max_fields=MAX_FIELDS)
+            reset = "reset" in form
+            problems = {} if reset else _project_problems(form, found)
+            shown = wire.ProjectSet() if reset else _project_set(form, found, shown.kept)
             if not problems:
-                chosen = shown
-                await self._store_project(visit, user, lambda now: {**now, venue: chosen})
+                await self._store_project(visit, user, venue, None if reset else shown)
                 return visit.go_on("prefs_project.php", venue=venue, done="saved")
         return visit.show(
             "prefs_project.html",
-            http_status=422 if problems else 200,
             apps=found,
             chosen=shown,
             typed=typed,
@@ -182,18 +165,15 @@ class PreferencePages(Pages[ProjectSite]):
             venue=venue,
             venues=VENUE_NAMES,
             existing=set(sets),
-            done=done_text(visit),
         )
 
     async def _store_project(
-        self,
-        visit: ProjectVisit,
-        user: User,
-        change: Callable[[dict[str, wire.ProjectSet]], dict[str, wire.ProjectSet]],
+        self, visit: ProjectVisit, user: User, venue: str, chosen: wire.ProjectSet | None
     ) -> None:
         def store(tx: Transaction) -> None:
             fresh = users.user_by_id(tx, user.id)
-            sets = change(wire.read_project(fresh.project_prefs if fresh else ""))
+            sets = wire.read_project(fresh.project_prefs if fresh else "")
+            sets = _without(sets, venue, wire.ProjectSet()) if chosen is None else {**sets, venue: chosen}
             account_changes.set_project_preferences(tx, user.id, wire.write_project(sets))
 
         await visit.write(store)

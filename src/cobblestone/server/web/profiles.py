@@ -15,8 +15,6 @@ from cobblestone.service.pages.pictures import MAX_BYTES, MEDIA_TYPE, BadPicture
 from cobblestone.service.pages.site import PageError
 from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.operation import audit
-from cobblestone.store.operation.audit import Actor
 from cobblestone.store.people import users
 from cobblestone.store.people.users import Profile
 from cobblestone.wire.text.writer import printable
@@ -71,7 +69,6 @@ class ProfilePages(Pages[ProjectSite]):
     ) -> Response:
         return visit.show(
             "profile_edit.html",
-            http_status=422 if problems else 200,
             present=present,
             typed=typed if typed is not None else {"text": present.text},
             searchable="searchable" in typed if typed is not None else present.searchable,
@@ -85,20 +82,12 @@ class ProfilePages(Pages[ProjectSite]):
         user_id = UserId(visit.needed_number("userid"))
         if user_id != user.id and not user.is_operator:
             raise PageError(403, _("Not allowed"), _("Only operators can remove other people's profiles."))
-        actor = Actor(name=f"user:{user.id} {user.name}", origin=f"web {visit.address}")
 
         def transact(tx: Transaction) -> None:
             before = users.profile_of(tx, user_id)
             users.remove_profile(tx, user_id)
             if user_id != user.id and before is not None:
-                audit.record(
-                    tx,
-                    actor,
-                    "remove profile",
-                    f"user {user_id}",
-                    before={"text": before.text},
-                    now=visit.ctx.clock(),
-                )
+                visit.note(tx, "remove profile", f"user {user_id}", before={"text": before.text})
 
         await visit.write(transact)
         return visit.go(f"show_user.php?userid={user_id}")

@@ -12,15 +12,14 @@ from cobblestone.domain.people import Team, TeamType, User
 from cobblestone.domain.values import TeamId, UserId
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
-from cobblestone.service.pages.fields import name_problem
+from cobblestone.service.pages.fields import name_problem, whole_number
 from cobblestone.service.pages.pages import BOTH, POST, Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.service.pages.wording import TEAM_TYPES, moment
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.history import CreditOwner
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.operation import audit, page_queries, ranking
-from cobblestone.store.operation.audit import Actor
+from cobblestone.store.operation import page_queries, ranking
 from cobblestone.store.operation.ranking import Order
 from cobblestone.store.people import account_changes, teams, users
 from cobblestone.wire.text.writer import one_line, printable
@@ -53,10 +52,10 @@ class TeamPages(Pages[ProjectSite]):
         team_id = TeamId(visit.needed_number("teamid"))
         page = visit.page_number()
 
-        def read(db: Database) -> dict[str, Any] | None:
+        def read(db: Database) -> dict[str, Any]:
             team = users.team_by_id(db, team_id)
             if team is None:
-                return None
+                raise _no_team(team_id)
             members = page_queries.team_members(db, team_id, page=page)
             return {
                 "team": team,
@@ -67,8 +66,6 @@ class TeamPages(Pages[ProjectSite]):
             }
 
         found = await visit.read(read)
-        if found is None:
-            raise _no_team(team_id)
         standing = await self._site.standing(CreditOwner("team", team_id), created=found["team"].create_time)
         # A session is kept for the buttons: visitors without one see none.
         return visit.show(
@@ -96,7 +93,7 @@ class TeamPages(Pages[ProjectSite]):
                 return visit.go(f"team_display.php?teamid={team.id}")
             except Conflict:
                 problems = {"name": _("There is already a team of this name.")}
-        return visit.show("team_create.html", http_status=422, typed=form, problems=problems, team=None)
+        return visit.show("team_create.html", typed=form, problems=problems, team=None)
 
     @shows("/team_edit.php", methods=BOTH, own=True)
     async def edit(self, visit: ProjectVisit, user: User) -> Response:
@@ -118,13 +115,12 @@ class TeamPages(Pages[ProjectSite]):
                     problems = {"name": _("There is already a team of this name.")}
         if not problems:
             return visit.go(f"team_display.php?teamid={team.id}")
-        return visit.show("team_create.html", http_status=422, typed=form, problems=problems, team=team)
+        return visit.show("team_create.html", typed=form, problems=problems, team=team)
 
     async def _hand_over(
         self, visit: ProjectVisit, user: User, team: Team, form: Mapping[str, str]
     ) -> dict[str, str]:
-        text = form.get("heir", "").strip()
-        heir = int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0
+        heir = whole_number(form.get("heir", "").strip())
         try:
             await visit.write(lambda tx: teams.hand_over(tx, team.id, user.id, UserId(heir)))
         except NotFound:
@@ -223,7 +219,7 @@ class TeamMessagePages(Pages[ProjectSite]):
         team_id = TeamId(visit.needed_number("teamid"))
         team = await visit.read(lambda db: users.team_by_id(db, team_id))
         if team is None:
-            raise not_found(_("team %(id)d") % {"id": team_id})
+            raise _no_team(team_id)
         if user.team_id != team.id and team.founder_id != user.id and not user.is_operator:
             raise PageError(403, _("Private"), _("Only members can read the messages of a team."))
         if visit.request.method != "POST":
@@ -258,7 +254,6 @@ class TeamMessagePages(Pages[ProjectSite]):
         )
         return visit.show(
             "team_messages.html",
-            http_status=422 if problems else 200,
             team=team,
             messages=found,
             next_time=next_time,
@@ -297,21 +292,13 @@ class TeamMessagePages(Pages[ProjectSite]):
     async def _withdraw(self, visit: ProjectVisit, user: User, team: Team, number: str) -> Response:
         if team.founder_id != user.id and not user.is_operator:
             raise PageError(403, _("Not allowed"), _("Only the founder of a team can write to it."))
-        message_id = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
-        actor = Actor(name=f"user:{user.id} {user.name}", origin=f"web {visit.address}")
+        message_id = whole_number(number)
 
         def transact(tx: Transaction) -> None:
             before = teams.withdraw_message(tx, team.id, message_id)
             if team.founder_id != user.id:
-                audit.record(
-                    tx,
-                    actor,
-                    "withdraw team message",
-                    f"team {team.id}",
-                    before={"title": before.title, "text": before.text},
-                    after=None,
-                    now=visit.ctx.clock(),
-                )
+                text = {"title": before.title, "text": before.text}
+                visit.note(tx, "withdraw team message", f"team {team.id}", before=text)
 
         try:
             await visit.write(transact)

@@ -60,11 +60,8 @@ class WorkPages(Pages[ProjectSite]):
             if visit.viewer is None:
                 return visit.user_to_log_in()
             user_id = int(visit.viewer.id)
-        state, app_id, before = (
-            _state(visit.fields.get("state", "")),
-            visit.number("appid"),
-            visit.number("before"),
-        )
+        state = _state(visit.fields.get("state", ""))
+        app_id, before = visit.number("appid"), visit.number("before")
 
         def whose(db: Database) -> tuple[Host | None, User | None]:
             host = None if host_id is None else hosts.host_by_id(db, HostId(host_id))
@@ -126,10 +123,10 @@ class WorkPages(Pages[ProjectSite]):
         """Show one task: what happened, why, and the credit it earned."""
         result_id = visit.needed_number("resultid")
 
-        def read(db: Database) -> dict[str, Any] | None:
+        def read(db: Database) -> dict[str, Any]:
             row = page_queries.task(db, result_id)
             if row is None:
-                return None
+                raise not_found(_("task %(id)d") % {"id": result_id})
             result = row.result
             host = None if result.host_id is None else hosts.host_by_id(db, result.host_id)
             workunit = work.workunits(db, [result.workunit_id])[result.workunit_id]
@@ -150,8 +147,6 @@ class WorkPages(Pages[ProjectSite]):
             }
 
         found = await visit.read(read)
-        if found is None:
-            raise not_found(_("task %(id)d") % {"id": result_id})
         host: Host | None = found["host"]
         return visit.show(
             "task.html",
@@ -165,10 +160,10 @@ class WorkPages(Pages[ProjectSite]):
         """Show a workunit and its tasks on different computers."""
         workunit_id = WorkunitId(visit.needed_number("wuid"))
 
-        def read(db: Database) -> dict[str, Any] | None:
+        def read(db: Database) -> dict[str, Any]:
             workunit = work.workunits(db, [workunit_id]).get(workunit_id)
             if workunit is None:
-                return None
+                raise not_found(_("workunit %(id)d") % {"id": workunit_id})
             app = apps.app_by_id(db, workunit.app_id)
             return {
                 "workunit": workunit,
@@ -177,10 +172,7 @@ class WorkPages(Pages[ProjectSite]):
                 "tasks": page_queries.tasks_of_workunit(db, workunit_id),
             }
 
-        found = await visit.read(read)
-        if found is None:
-            raise not_found(_("workunit %(id)d") % {"id": workunit_id})
-        return visit.show("workunit.html", **found)
+        return visit.show("workunit.html", **await visit.read(read))
 
 
 def _state(text: str) -> TaskState | None:

@@ -84,6 +84,11 @@ def parse_number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def whole_number(text: str) -> int:
+    """Return a number of something that a form or address names; 0: there is none of it."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0
+
+
 def plain_number(value: float) -> str:
     """Return a number as shown in a form."""
     return f"{value:.6f}".rstrip("0").rstrip(".")

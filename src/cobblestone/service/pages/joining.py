@@ -54,7 +54,7 @@ class JoiningPages(Pages[Site[A, A]]):
         self._further_problems = further_problems
 
     @shows("/join.php", methods=BOTH)
-    async def join(self, visit: Visit[A]) -> Response:
+    async def join(self, visit: Visit[A, A]) -> Response:
         """Show the form for a new account."""
         if visit.viewer is not None:
             return visit.go("home.php")
@@ -67,7 +67,7 @@ class JoiningPages(Pages[Site[A, A]]):
                 return self._site.let_in(visit, await self._join(form, visit.address), "home.php")
             except WebRpcFailure as failure:
                 problems = _refused(failure)
-        return visit.show_form("join.html", http_status=422, typed=form, problems=problems)
+        return visit.show_form("join.html", typed=form, problems=problems)
 
     def _problems(self, form: Mapping[str, str]) -> dict[str, str]:
         """Return what is wrong with a new account, by field."""
@@ -81,7 +81,7 @@ class JoiningPages(Pages[Site[A, A]]):
         return {field: problem for field, problem in found.items() if problem}
 
     @shows("/login.php", methods=BOTH)
-    async def log_in(self, visit: Visit[A]) -> Response:
+    async def log_in(self, visit: Visit[A, A]) -> Response:
         """Show the form for people who have an account."""
         wanted = visit.fields.get("next", "")
         if visit.viewer is not None:
@@ -101,7 +101,7 @@ class JoiningPages(Pages[Site[A, A]]):
             problem = _(
                 "There is no account with this e-mail address and password. Check both, and the Caps Lock key."
             )
-        return visit.show_form("login.html", http_status=422, typed=form, problem=problem, done="")
+        return visit.show_form("login.html", typed=form, problem=problem, done="")
 
 
 def _refused(failure: WebRpcFailure) -> dict[str, str]:

@@ -20,7 +20,7 @@ from cobblestone.service.pages.site import Site, Visit
 A = Any  # the account of a service, and its visits; these pages do not look into them
 
 
-async def ask_for_link(visit: Visit[A], template: str, send: Callable[[str], Awaitable[None]]) -> Response:
+async def ask_for_link(visit: Visit[A, A], template: str, send: Callable[[str], Awaitable[None]]) -> Response:
     """Show a form for an e-mail address, and ``send`` a link there; it raises TooManyAttempts."""
     if visit.request.method != "POST":
         return visit.show_form(template, sent=False, typed={}, problems={})
@@ -33,9 +33,7 @@ async def ask_for_link(visit: Visit[A], template: str, send: Callable[[str], Awa
             return visit.show(template, sent=True, typed=form, problems={})
         except TooManyAttempts as error:
             problem = too_many(error)
-    return visit.show_form(
-        template, http_status=422, sent=False, typed=form, problems={"email_addr": problem}
-    )
+    return visit.show_form(template, sent=False, typed=form, problems={"email_addr": problem})
 
 
 class MailedLinkPages(Pages[Site[A, A]]):
@@ -52,13 +50,13 @@ class MailedLinkPages(Pages[Site[A, A]]):
 
     # The family's Manager sends people to get_passwd.php.
     @shows("/password_reset.php", "/get_passwd.php", methods=BOTH)
-    async def ask_for_reset(self, visit: Visit[A]) -> Response:
+    async def ask_for_reset(self, visit: Visit[A, A]) -> Response:
         """Send a link for a new password."""
         send = partial(self._links.ask_for_reset, address=visit.address)
         return await ask_for_link(visit, "password_reset.html", send)
 
     @shows("/password_new.php", methods=BOTH)
-    async def reset(self, visit: Visit[A]) -> Response:
+    async def reset(self, visit: Visit[A, A]) -> Response:
         """Set a new password with a link from a mail."""
         code = visit.fields.get("code", "")
         problems: dict[str, str] = {}
@@ -72,10 +70,9 @@ class MailedLinkPages(Pages[Site[A, A]]):
                 self._site.sessions.end(response)
                 return response
         good = await self._links.reset_is_good(code)
-        status = 422 if problems else 200 if good else 410
         return visit.show_form(
             "password_new.html",
-            http_status=status,
+            http_status=200 if good or problems else 410,
             code=code,
             good=good,
             problems=problems,
@@ -83,7 +80,7 @@ class MailedLinkPages(Pages[Site[A, A]]):
         )
 
     @shows("/email_confirm.php", methods=BOTH)
-    async def confirm(self, visit: Visit[A]) -> Response:
+    async def confirm(self, visit: Visit[A, A]) -> Response:
         """Confirm an address; the link is enough, so no log-in is needed."""
         code, confirmed = visit.fields.get("code", ""), False
         if visit.request.method == "POST":

@@ -59,7 +59,7 @@ class LanguagePages(Pages[S]):
     """The choice of a language."""
 
     @shows("/language.php")
-    async def language(self, visit: Visit[Any]) -> Response:
+    async def language(self, visit: Visit[Any, Any]) -> Response:
         """Set the language of the pages, and return to the previous page."""
         page = self._site.own_address(visit.fields.get("next", ""))
         return self._site.in_language(visit, visit.fields.get("to", ""), page)
@@ -69,7 +69,7 @@ class LogOutPages(Pages[S]):
     """The end of a session."""
 
     @shows("/logout.php", methods=POST)
-    async def log_out(self, visit: VisitOfRows[Any]) -> Response:
+    async def log_out(self, visit: VisitOfRows[Any, Any]) -> Response:
         """End the session, also for copies of its cookie."""
         await visit.form()
         key, end = visit.session.key, visit.ctx.clock() + MAX_AGE_SECONDS

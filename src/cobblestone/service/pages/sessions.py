@@ -21,19 +21,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cobblestone.service.context import ProcessContext
+from cobblestone.service.mail import Addressee
 
 MAX_AGE_SECONDS = 30 * 86400
 PENDING_SECONDS = 600
 _MAX_COOKIE = 1000
 
 
-class Account(Protocol):
+class Account(Addressee, Protocol):
     """What a session needs to know about an account."""
-
-    @property
-    def id(self) -> int:
-        """Return its number, from 1."""
-        ...
 
     @property
     def authenticator(self) -> str:
@@ -48,11 +44,6 @@ class Account(Protocol):
     @property
     def erased(self) -> bool:
         """Return whether its owner has deleted it."""
-        ...
-
-    @property
-    def language(self) -> str:
-        """Return the language that its owner chose; empty: none."""
         ...
 
 

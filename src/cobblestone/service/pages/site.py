@@ -67,7 +67,8 @@ LANGUAGE_SECONDS = 365 * 86400
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Account)
-V = TypeVar("V", bound="Visit[Any]")  # Any: a site fixes it
+V = TypeVar("V", bound="Visit[Any, Any]")  # Any: a site fixes it
+S = TypeVar("S", bound="Site[Any, Any]")
 
 
 class PageError(CobblestoneError):
@@ -100,8 +101,8 @@ class Site(ABC, Generic[A, V]):
         *,
         package: str,
         find_account: Callable[[int, str], Awaitable[A | None]],
-        filters: Mapping[str, Any],  # Any: Jinja's filters and globals have no exact types
-        values: Mapping[str, Any],
+        values: Mapping[str, Any],  # Any: Jinja's globals and filters have no exact types
+        filters: Mapping[str, Any] | None = None,
     ) -> None:
         """Create the site.
 
@@ -145,7 +146,7 @@ class Site(ABC, Generic[A, V]):
             moment=_moment,
             day=_day,
         )
-        environment.filters.update(filters)
+        environment.filters.update(filters or {})
         environment.globals.update(
             base=self.base,
             static=self._static.address,
@@ -294,11 +295,11 @@ def _day(time: float) -> Markup:
     return _time(time, wording.day(time))
 
 
-class Visit(Generic[A]):
+class Visit(Generic[A, S]):
     """One request for a page."""
 
-    def __init__(self, site: Site[A, Any], request: Request) -> None:  # Any: the kind of visit itself
-        self._site = site
+    def __init__(self, site: S, request: Request) -> None:
+        self.site = site
         self.request = request
         self.session: Session[A] = Session(nonce="")
         self.fields: dict[str, str] = {}  #: of the query
@@ -316,34 +317,40 @@ class Visit(Generic[A]):
     @property
     def here(self) -> str:
         """Return the address of this page below the project's own."""
-        page = self.request.url.path.removeprefix(self._site.base)
+        page = self.request.url.path.removeprefix(self.site.base)
         return f"{page}?{self.request.url.query}" if self.request.url.query else page
+
+    @property
+    def done(self) -> str:
+        """Return what was just done, as the address says."""
+        return self.fields.get("done", "")
 
     def show(
         self, template: str, *, http_status: int = 200, **values: Any
     ) -> Response:  # whatever a template shows
-        """Return a page for this visitor."""
-        values.setdefault("done", "")
-        return self._site.html(
+        """Return a page for this visitor; one that names a problem of a form has the status 422."""
+        values.setdefault("done", self.done)
+        refused = http_status == 200 and (values.get("problem") or values.get("problems"))
+        return self.site.html(
             template,
-            http_status=http_status,
+            http_status=422 if refused else http_status,
             viewer=self.viewer,
-            form_token=self._site.sessions.form_token(self.session),
+            form_token=self.site.sessions.form_token(self.session),
             path=self.request.url.path,
             here=self.here,
-            now=self._site.clock(),
+            now=self.site.clock(),
             **values,
         )
 
-    def show_form(self, template: str, *, http_status: int = 200, **values: Any) -> Response:  # as above
+    def show_form(self, template: str, **values: Any) -> Response:  # as above
         """Return a page with a form for a visitor who may not have a session yet."""
-        response = self.show(template, http_status=http_status, **values)
-        self._site.sessions.keep(response, self.session)
+        response = self.show(template, **values)
+        self.site.sessions.keep(response, self.session)
         return response
 
     def go(self, page: str) -> Response:
         """Redirect to another page."""
-        return RedirectResponse(self._site.base + page, 303, headers=self._site.headers)
+        return RedirectResponse(self.site.base + page, 303, headers=self.site.headers)
 
     def go_on(self, page: str, **fields: str) -> Response:
         """Redirect to another page with fields in its address."""
@@ -376,9 +383,9 @@ class Visit(Generic[A]):
     def page_number(self) -> int:
         """Return the requested page of a list, from 0.  Raises PageError beyond the last possible one."""
         number = self.number("page") if self.fields.get("page") not in (None, "0") else 0
-        if (number or 0) > self._site.max_page:
+        if (number or 0) > self.site.max_page:
             raise PageError(
-                404, _("Too far back"), _("The list ends at page %(page)d.") % {"page": self._site.max_page}
+                404, _("Too far back"), _("The list ends at page %(page)d.") % {"page": self.site.max_page}
             )
         return number or 0
 
@@ -445,7 +452,7 @@ class Visit(Generic[A]):
 
     def check_token(self, fields: Mapping[str, str]) -> None:
         """Check that a form comes from a page that we showed to this visitor.  Raises PageError."""
-        if not self._site.sessions.token_is_right(self.session, fields.get("form_token", "")):
+        if not self.site.sessions.token_is_right(self.session, fields.get("form_token", "")):
             raise PageError(
                 403,
                 _("The form has expired"),
@@ -469,7 +476,7 @@ async def _bounded(chunks: AsyncIterator[bytes], max_bytes: int) -> AsyncGenerat
             await asyncio.sleep(0)  # others are answered meanwhile
 
 
-class VisitOfRows(Visit[A], ABC):
+class VisitOfRows(Visit[A, S], ABC):
     """One request for a page of a service with a database of rows."""
 
     @property

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from html import escape
 
 from PIL import Image, ImageDraw, ImageFont
@@ -19,7 +18,7 @@ from cobblestone.service.pages.site import PageError
 from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.statistics.store.build import JOINED
 from cobblestone.statistics.store.history import DAY_SECONDS
-from cobblestone.statistics.store.queries import AwardedBadge, DayFigures, Entity, PublishedFile, added_up
+from cobblestone.statistics.store.queries import DayFigures, Entity, PublishedFile, added_up
 from cobblestone.statistics.store.rows import WITH_BADGES
 from cobblestone.statistics.web.curves import Curves, curves
 from cobblestone.statistics.web.overview import COLUMNS, as_row
@@ -33,26 +32,33 @@ MOST_COMPARED = 4
 MOST_HISTORIES = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """The content of the page of one entity."""
 
-    entity: Entity
-    project: str  #: title; empty: all projects
-    members: Sequence[Entity]
-    titles: Mapping[int, str]  #: of projects, by number
-    children: Sequence[Entity]
-    badges: Sequence[AwardedBadge]
-    parent: Entity | None
-    whole: Entity | None  #: what it belongs to over all projects
-    #: with the days until this entity passes them, or they it
-    neighbours: Sequence[tuple[Entity, float | None]]
-    histories: Mapping[str, Sequence[DayFigures]]  #: by title of a project
-    milestone: tuple[int, float | None]
-    flops: float | None
-    time: float
-    until: float  #: the last day of the histories
-    step: float  #: of the histories, in days
+    def __init__(self, published: PublishedFile, entity: Entity) -> None:
+        members = published.members(entity)
+        child = CHILDREN.get(entity.kind, "")
+        owner = "team" if entity.kind == "user" else "user"
+        project = published.projects.get(entity.project) or published.by_name.get(
+            entity.key if entity.kind == "project" else ""
+        )
+        self.entity = entity
+        self.titles = {number: each.title for number, each in published.projects.items()}  #: by number
+        self.project = self.titles.get(entity.project, "")  #: title; empty: all projects
+        self.members = members if not entity.project and entity.kind in JOINED else ()
+        self.children = published.children(child, entity) if child else ()
+        self.badges = published.badges(entity) if entity.kind in WITH_BADGES else ()
+        self.parent = published.find(owner, entity.project, entity.parent) if entity.parent else None
+        #: what it belongs to over all projects
+        self.whole = published.find(entity.kind, 0, entity.whole) if entity.whole else None
+        #: with the days until this entity passes them, or they it
+        self.neighbours = [(each, _days_between(entity, each)) for each in published.neighbours(entity)]
+        self.histories = histories_of(published, entity, members)  #: by title of a project
+        self.milestone = history.next_milestone(entity.total, entity.recent)
+        self.flops = project.flops(entity.recent) if project is not None else None
+        self.time = published.time
+        self.until = published.until  #: the last day of the histories
+        self.step = published.step  #: of the histories, in days
 
     @property
     def milestones(self) -> list[history.Reached]:
@@ -67,34 +73,6 @@ class View:
     def plot(self) -> Curves | None:
         """Return the chart of its history, by project."""
         return curves(self.histories, until=self.until, step=self.step)
-
-
-def view(published: PublishedFile, entity: Entity) -> View:
-    """Return the view of an entity."""
-    members = published.members(entity)
-    titles = {number: project.title for number, project in published.projects.items()}
-    child = CHILDREN.get(entity.kind, "")
-    parent = published.find("team" if entity.kind == "user" else "user", entity.project, entity.parent or "")
-    project = published.projects.get(entity.project) or published.by_name.get(
-        entity.key if entity.kind == "project" else ""
-    )
-    return View(
-        entity=entity,
-        project=titles.get(entity.project, ""),
-        members=members if not entity.project and entity.kind in JOINED else (),
-        titles=titles,
-        children=published.children(child, entity) if child else (),
-        badges=published.badges(entity) if entity.kind in WITH_BADGES else (),
-        parent=parent if entity.parent else None,
-        whole=published.find(entity.kind, 0, entity.whole) if entity.whole else None,
-        neighbours=[(each, _days_between(entity, each)) for each in published.neighbours(entity)],
-        histories=histories_of(published, entity, members),
-        milestone=history.next_milestone(entity.total, entity.recent),
-        flops=project.flops(entity.recent) if project is not None else None,
-        time=published.time,
-        until=published.until,
-        step=published.step,
-    )
 
 
 def histories_of(
@@ -169,7 +147,7 @@ class EntityPages(Pages[StatisticsSite]):
     async def entity(self, visit: StatisticsVisit) -> Response:
         """Show everything about one entity."""
         key = visit.request.path_params["key"]
-        seen = await visit.read(lambda published: view(published, visit.entity(published, key)))
+        seen = await visit.read(lambda published: View(published, visit.entity(published, key)))
         if visit.format != "html" and visit.fields.get("of") == "children":
             return visit.data(
                 f"{visit.kind}-{key}-list", COLUMNS, [as_row(visit, each) for each in seen.children]
@@ -201,7 +179,7 @@ class EntityPages(Pages[StatisticsSite]):
     async def feed(self, visit: StatisticsVisit) -> Response:
         """Return milestones as RSS."""
         key = visit.request.path_params["key"]
-        seen = await visit.read(lambda published: view(published, visit.entity(published, key)))
+        seen = await visit.read(lambda published: View(published, visit.entity(published, key)))
         project = visit.fields.get("project", "")
         link = visit.ctx.url(f"{visit.kind}/{key}" + (f"?project={project}" if project else ""))
         channel = RssChannel(

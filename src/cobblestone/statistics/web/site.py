@@ -79,7 +79,6 @@ class StatisticsSite(pages.Site[User, "StatisticsVisit"]):
             ctx,
             package="cobblestone.statistics.web",
             find_account=_nobody,
-            filters={},
             values={"site_name": ctx.settings.site.name, "kinds": KINDS, "address": self._address},
         )
 
@@ -94,12 +93,11 @@ class StatisticsSite(pages.Site[User, "StatisticsVisit"]):
         return f"{self.base}{entity.kind}/{entity.key}{where}"
 
 
-class StatisticsVisit(pages.Visit[User]):
+class StatisticsVisit(pages.Visit[User, StatisticsSite]):
     """One request for a page of the site."""
 
     def __init__(self, site: StatisticsSite, request: Request) -> None:
         super().__init__(site, request)
-        self.site = site
         self.ctx = site.ctx
 
     @property

@@ -15,6 +15,7 @@ from cobblestone.server.core.project import notice_key
 from cobblestone.server.web.presentation.standing import milestone_title, milestones
 from cobblestone.service.languages import chosen, use_language
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.pages.fields import whole_number
 from cobblestone.service.pages.texts import feed, markdown, news_feed
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Database
@@ -43,7 +44,7 @@ class FeedPages:
         """Answer ``notices.php`` with milestones of one volunteer and messages of the team, for holders of the key."""
         ctx, now = self._ctx, self._ctx.clock()
         number, key = request.query_params.get("userid", ""), request.query_params.get("auth", "")
-        user_id = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
+        user_id = whole_number(number)
 
         def read(db: Database) -> tuple[User, list[Reached], list[TeamMessage]] | None:
             user = users.user_by_id(db, UserId(user_id))

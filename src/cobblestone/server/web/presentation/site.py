@@ -36,6 +36,9 @@ from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import site as pages
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.credit.history import CreditOwner
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.operation import audit
+from cobblestone.store.operation.audit import Actor
 from cobblestone.store.operation.ranking import MAX_PAGE
 from cobblestone.store.people import users
 from cobblestone.wire.project.pages import scheduler_link_tags
@@ -142,17 +145,29 @@ class ProjectSite(pages.Site[User, "ProjectVisit"]):
         return decayed(statement.recent, self.ctx.clock())
 
 
-class ProjectVisit(pages.VisitOfRows[User]):
+class ProjectVisit(pages.VisitOfRows[User, ProjectSite]):
     """One request for a page of a project."""
-
-    def __init__(self, site: ProjectSite, request: Request) -> None:
-        super().__init__(site, request)
-        self.site = site
 
     @property
     def ctx(self) -> ServerContext:
         """The project."""
         return self.site.ctx
+
+    @property
+    def actor(self) -> Actor:
+        """Return who does something, for the audit log."""
+        name = f"user:{self.viewer.id} {self.viewer.name}" if self.viewer else "nobody"
+        return Actor(name=name, origin=f"web {self.address}".strip())
+
+    def note(self, tx: Transaction, action: str, target: str, *, before: object) -> None:
+        """Write into the audit log what the visitor removes."""
+        audit.record(tx, self.actor, action, target, now=self.ctx.clock(), before=before)
+
+    @property
+    def done(self) -> str:
+        """Return the sentence about what was just done; empty: nothing."""
+        text = wording.DONE.get(self.fields.get("done", ""), "")
+        return _(text) if text else ""
 
     def need_confirmed_address(self, user: User) -> None:
         """Require a confirmed e-mail address if the project does.  Raises PageError."""

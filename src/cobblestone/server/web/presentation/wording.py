@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -21,6 +21,22 @@ from cobblestone.domain.work import (
 )
 from cobblestone.service.languages import N_, ngettext, translate_reason
 from cobblestone.service.languages import gettext as _
+
+#: What a page says after something was done, by the word in its address.
+DONE: Mapping[str, str] = {
+    "saved": N_("Saved."),
+    "password": N_("The password was changed. All other sessions were ended."),
+    "email": N_("The address of your account was changed."),
+    "email_sent": N_(
+        "A mail with a link is on its way to the new address. The address changes when you open the link."
+    ),
+    "confirm_sent": N_("A mail with a link is on its way. Your address is confirmed when you open it."),
+    "sessions": N_("All other sessions were ended."),
+    "keys": N_("The account has new keys. Attach your computers again."),
+    "factor_off": N_("The second factor is off."),
+    "kept": N_("Your account stays."),
+    "revoked": N_("The token is revoked."),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import Conflict, JobError, NotAllowed, NotFound
-from cobblestone.domain.people import SubmitRights
+from cobblestone.domain.people import SubmitRights, User
 from cobblestone.domain.work import BatchState, JobState
 from cobblestone.policy.lifecycle.outlook import Supply
 from cobblestone.server.api.endpoints.routing import Call
@@ -46,10 +46,7 @@ class ForSubmitters(Pages[ProjectSite]):
     def endpoint(self, handler: Handler, *, own: bool) -> Callable[[Request], Awaitable[Response]]:
         """Return what answers a submitter, sends visitors to the log-in form, and refuses others."""
 
-        async def guarded(visit: ProjectVisit) -> Response:
-            viewer = visit.viewer
-            if viewer is None:
-                return visit.user_to_log_in()
+        async def guarded(visit: ProjectVisit, viewer: User) -> Response:
             token = await visit.read(lambda db: submitters.submitter_of(db, viewer.id))
             if token is None:
                 text = _("Your account may not submit jobs. The project's operators can allow it.")
@@ -62,7 +59,7 @@ class ForSubmitters(Pages[ProjectSite]):
                 status = error.status if isinstance(error, ApiProblem) else 409
                 raise PageError(status, _("Not possible now"), str(error)) from error
 
-        return self._site.page(guarded)
+        return self._site.own_page(guarded)
 
 
 def call_of(
