@@ -1,7 +1,7 @@
-"""Compiled twins of the two round-robin simulations, for sweeps of thousands of runs (needs the extra ``lab``).
+"""The two round-robin simulations in compiled form, for sweeps of thousands of runs (needs the extra ``lab``).
 
-They repeat ``cobblestone.policy.client.published.round_robin`` operation by operation; a property test proves them equal to the
-last bit, so that no result depends on whether they are there.
+It is the text of ``cobblestone.policy.client.published.round_robin``; a property test proves the results equal to the last bit,
+so that none depends on whether it is there.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from importlib import import_module
-from itertools import chain
+from itertools import accumulate
 from typing import Any
 
 from cobblestone.policy.client.published.round_robin import (
@@ -39,28 +39,26 @@ def _simulate(
     total_share: float,
 ) -> RoundRobinOutcome:
     """Twin of ``simulate_round_robin``."""
-    count = len(queues)
-    flat: list[float] = []
-    remaining: list[float] = []
-    cutoffs: list[float] = []
-    shares: list[float] = []
-    for share, left, deadlines in queues:
-        flat.append(len(left))
-        shares.append(share)
-        remaining += left
-        cutoffs += deadlines
-    values = array("d", flat + shares + remaining + cutoffs)
+    ends = list(accumulate([len(each.remaining) for each in queues]))
+    values = array("d", [each.share for each in queues])
+    for each in queues:
+        values.extend(each.remaining)
+    for each in queues:
+        values.extend(each.cutoffs)
+    numbers, count, jobs = kernel.numpy.frombuffer(values), len(queues), ends[-1] if ends else 0
     fraction = min(1.0, max(0.01, cpu_fraction))
-    found = kernel.flow(
-        kernel.numpy.frombuffer(values),
-        count,
+    found = kernel.run_down(
+        numbers[:count],
+        kernel.numpy.array(ends, "i8"),
+        numbers[count : count + jobs],
+        numbers[count + jobs :],
         float(now),
         ncpus,
         fraction,
         float(buffer_seconds),
         float(total_share),
     )
-    return _outcome(count, found)
+    return _with_lists(found)
 
 
 def _simulate_2007(
@@ -72,16 +70,27 @@ def _simulate_2007(
     shares: Sequence[float],
 ) -> RoundRobinOutcome:
     """Twin of ``simulate_round_robin_2007``."""
-    values = array("d", shares)
-    values.extend(chain.from_iterable(queue))
+    owners, sizes, cutoffs = kernel.numpy.array(queue, "f8").reshape(len(queue), 3).T.copy()
     fraction = min(1.0, max(0.01, cpu_fraction))
-    found = kernel.steps(
-        kernel.numpy.frombuffer(values), len(shares), float(now), ncpus, fraction, float(buffer_seconds)
+    found = kernel.run_down_2007(
+        owners.astype("i8"),
+        sizes,
+        cutoffs,
+        float(now),
+        ncpus,
+        fraction,
+        float(buffer_seconds),
+        kernel.numpy.array(shares, "f8"),
     )
-    return _outcome(len(shares), found)
+    return _with_lists(found)
 
 
-def _outcome(count: int, found: Any) -> RoundRobinOutcome:  # Any: an array
-    values = found.tolist()
-    misses = [int(each) for each in values[2 * count : 3 * count]]
-    return RoundRobinOutcome(misses, values[:count], values[-2], values[count : 2 * count], values[-1])
+def _with_lists(found: RoundRobinOutcome) -> RoundRobinOutcome:
+    arrays: Any = found  # Any: Numba has no types
+    return RoundRobinOutcome(
+        arrays.misses.tolist(),
+        arrays.shortfalls.tolist(),
+        found.shortfall,
+        arrays.dry_after.tolist(),
+        found.idle_after,
+    )

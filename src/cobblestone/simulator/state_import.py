@@ -152,7 +152,12 @@ def scenario_of(state: StateFile, *, name: str) -> Scenario:
         )
     apps_of_all = (app for project in projects for app in project.apps)
     shortest = min(app.sizes.average / max(job_speed(app, host), 1.0) for app in apps_of_all)
-    return Scenario(name=name, duration=_duration(shortest), host=host, projects=tuple(projects))
+    return Scenario(
+        name=name,
+        duration=min(USUAL_DURATION, max(DAY, MOST_JOBS * shortest)),
+        host=host,
+        projects=tuple(projects),
+    )
 
 
 def _host(state: StateFile) -> HostModel:
@@ -167,11 +172,6 @@ def _host(state: StateFile) -> HostModel:
         ),
         availability=OnOff(fraction=max(0.001, on * active), mean_on=state.on_lambda),
     )
-
-
-def _duration(job_seconds: float) -> float:
-    """Return how long is simulated: as usual, of short jobs less, but a day."""
-    return min(USUAL_DURATION, max(DAY, MOST_JOBS * job_seconds))
 
 
 def _project(

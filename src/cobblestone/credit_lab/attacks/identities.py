@@ -13,6 +13,9 @@ def after(jobs: int, *, refusals: bool = False) -> Callable[[Seen, float], bool]
     return lambda seen, strength: seen.results + refusals * seen.refused >= jobs
 
 
+EACH_20 = after(20, refusals=True)
+
+
 def each_third(seen: Seen, strength: float) -> int:
     """Begin again after three results, or after a refusal."""
     return seen.results >= 3 or seen.refused >= 1
@@ -29,15 +32,8 @@ def low_first(seen: Seen, act: Act, strength: float) -> None:
 
 
 ATTACKS = (
-    Attack(
-        "fresh-time", "time x 10, a new identity each 20 jobs", report=longer, renew=after(20, refusals=True)
-    ),
-    Attack(
-        "fresh-benchmark",
-        "benchmark x 10, a new identity each 20 jobs",
-        report=faster,
-        renew=after(20, refusals=True),
-    ),
+    Attack("fresh-time", "time x 10, a new identity each 20 jobs", report=longer, renew=EACH_20),
+    Attack("fresh-benchmark", "benchmark x 10, a new identity each 20 jobs", report=faster, renew=EACH_20),
     Attack("new-account", "time x 10, each job a new account", report=longer, renew=after(1, refusals=True)),
     Attack("ramp", "time grows to x 100, then a new identity", report=ramp, strength=100.0, renew=after(100)),
     Attack(

@@ -34,6 +34,10 @@ def _ring(name: str, about: str, **more: object) -> Attack:
     return Attack(name, about, **given)  # type: ignore[arg-type]  # by name
 
 
+def _pair(name: str, about: str, **more: object) -> Attack:
+    return _ring(name, about, **({"share": 0.01, "meets": True, "quorums": (2,)} | more))
+
+
 ATTACKS = (
     _ring("ring-x3", "a ring of 10 % reports x 3 in common jobs", strength=3.0),
     _ring("ring-x10", "a ring of 10 % reports x 10 in common jobs"),
@@ -48,28 +52,9 @@ ATTACKS = (
         strength=0.1,
         quorums=(1,),
     ),
-    _ring(
-        "pair-x3",
-        "accomplices get the same job if one of them is first, x 3",
-        share=0.01,
-        meets=True,
-        strength=3.0,
-        quorums=(2,),
-    ),
-    _ring(
-        "pair-x10",
-        "accomplices get the same job if one of them is first, x 10",
-        share=0.01,
-        meets=True,
-        quorums=(2,),
-    ),
-    _ring(
-        "pair-ramp",
-        "the same, 3 % more each time, new identities",
-        report=ramp_in_common,
-        share=0.01,
-        meets=True,
-        renew=after(100),
-        quorums=(2,),
+    _pair("pair-x3", "accomplices get the same job if one of them is first, x 3", strength=3.0),
+    _pair("pair-x10", "accomplices get the same job if one of them is first, x 10"),
+    _pair(
+        "pair-ramp", "the same, 3 % more each time, new identities", report=ramp_in_common, renew=after(100)
     ),
 )

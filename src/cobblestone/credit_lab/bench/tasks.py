@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -175,8 +176,7 @@ def run_plan(
     ]
     done = sum(path.is_file() for path in paths)
     progress(done, len(paths))
-    backend = open_backend(scheduler, workers=workers)
-    try:
+    with closing(open_backend(scheduler, workers=workers)) as backend:
         for scenarios in (honest, attacks):
             tasks = list(_tasks(plan, folder, scenarios))
             futures = {backend.submit(run_task, task): task for task in tasks}
@@ -186,8 +186,6 @@ def run_plan(
                     _write(folder, task, system, entry)
                     done += 1
                 progress(done, len(paths))
-    finally:
-        backend.close()
     return paths
 
 

@@ -152,13 +152,6 @@ def _without_trickles(amount: float, provisional: float) -> tuple[float, tuple[R
     return due, (why,)
 
 
-def _context(
-    statistics: Statistics, unit: CreditUnit, max_granted: float | None, now: float
-) -> CreditContext:
-    limit = unit.tflops_year if max_granted is None else max_granted
-    return CreditContext(statistics=statistics, unit=unit, max_granted=limit, now=now)
-
-
 def grant_workunit(
     system: CreditSystem,
     workunit: WorkunitFacts,
@@ -179,7 +172,8 @@ def grant_workunit(
     Raises:
         PolicyViolation: the system answers for another number of results than it was asked about.
     """
-    context = _context(statistics, unit, max_granted, now)
+    limit = unit.tflops_year if max_granted is None else max_granted
+    context = CreditContext(statistics=statistics, unit=unit, max_granted=limit, now=now)
     workunit, job_reasons = bounded_workunit(workunit)
     bounded = [bounded_input(facts, now=now) for facts in inputs]
     facts_of = [facts for facts, _ in bounded]

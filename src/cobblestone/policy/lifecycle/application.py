@@ -29,31 +29,24 @@ def advance(result: Result, cause: states.Cause) -> Result:
         IllegalTransition: the result cannot take this step.
 
     """
-    after = states.next_state(
-        states.RESULT_TRANSITIONS, states.result_state(result), cause, result, states.result_history
-    )
+    after = states.next_state(states.RESULT_TRANSITIONS, states.result_state(result), cause, result)
     return changed(result, server_state=after.server_state, outcome=after.outcome)
 
 
 def advance_validation(result: Result, cause: states.Cause) -> Result:
     """Move the validate state of ``result``, by the table; raises `IllegalTransition`."""
-    after = states.next_state(
-        states.VALIDATE_TRANSITIONS, result.validate_state, cause, result, states.result_history
-    )
+    after = states.next_state(states.VALIDATE_TRANSITIONS, result.validate_state, cause, result)
     return changed(result, validate_state=after)
 
 
 def advance_files(result: Result, cause: states.Cause) -> Result:
     """Move the file delete state of ``result``, by the table; raises `IllegalTransition`."""
-    after = states.next_state(
-        states.FILE_DELETE_TRANSITIONS, result.file_delete_state, cause, result, states.result_history
-    )
-    return changed(result, file_delete_state=after)
+    return changed(result, file_delete_state=_files_after(result, cause))
 
 
 def advance_inputs(workunit: Workunit, cause: states.Cause) -> Workunit:
     """Move the file delete state of ``workunit``, by the table; raises `IllegalTransition`."""
-    return changed(workunit, file_delete_state=_inputs_after(workunit, cause))
+    return changed(workunit, file_delete_state=_files_after(workunit, cause))
 
 
 def advance_assimilation(workunit: Workunit, cause: states.Cause) -> Workunit:
@@ -61,16 +54,12 @@ def advance_assimilation(workunit: Workunit, cause: states.Cause) -> Workunit:
     return changed(workunit, assimilate_state=_assimilation_after(workunit, cause))
 
 
-def _inputs_after(workunit: Workunit, cause: states.Cause) -> FileDeleteState:
-    return states.next_state(
-        states.FILE_DELETE_TRANSITIONS, workunit.file_delete_state, cause, workunit, states.workunit_history
-    )
+def _files_after(of: Result | Workunit, cause: states.Cause) -> FileDeleteState:
+    return states.next_state(states.FILE_DELETE_TRANSITIONS, of.file_delete_state, cause, of)
 
 
 def _assimilation_after(workunit: Workunit, cause: states.Cause) -> AssimilateState:
-    return states.next_state(
-        states.ASSIMILATE_TRANSITIONS, workunit.assimilate_state, cause, workunit, states.workunit_history
-    )
+    return states.next_state(states.ASSIMILATE_TRANSITIONS, workunit.assimilate_state, cause, workunit)
 
 
 def apply_transition(
@@ -193,7 +182,7 @@ def _changed_fields(workunit: Workunit, effect: states.Effect) -> dict[str, obje
         case states.ReadyToAssimilate():
             return {"assimilate_state": _assimilation_after(workunit, states.Cause.ANSWER_KNOWN)}
         case states.DeleteInputs():
-            return {"file_delete_state": _inputs_after(workunit, states.Cause.FILES_RELEASED)}
+            return {"file_delete_state": _files_after(workunit, states.Cause.FILES_RELEASED)}
         case states.ReleaseCommitment():
             return {"hr_class": 0, "app_version_id": None}
         case states.SetCanonical():

@@ -20,7 +20,7 @@ again, so that the transitioner asks for validation once more.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import NamedTuple, TypeVar
@@ -331,26 +331,22 @@ BATCH_TRANSITIONS: Mapping[tuple[BatchState, Cause], BatchState] = {
 }
 
 _State = TypeVar("_State", bound=IntEnum | ResultState)
-Subject = TypeVar("Subject")
 
 
 def next_state(
-    table: Mapping[tuple[_State, Cause], _State],
-    state: _State,
-    cause: Cause,
-    subject: Subject,
-    history: Callable[[Subject], str],
+    table: Mapping[tuple[_State, Cause], _State], state: _State, cause: Cause, subject: Result | Workunit
 ) -> _State:
     """Look up the state of ``subject`` after ``cause``.
 
     Raises:
-        IllegalTransition: the table has no such step; the text carries its ``history``.
+        IllegalTransition: the table has no such step; the text carries its history.
 
     """
     try:
         return table[state, cause]
     except KeyError:
-        message = f"{history(subject)}: {state.name} cannot become '{cause.value}'"
+        history = result_history(subject) if isinstance(subject, Result) else workunit_history(subject)
+        message = f"{history}: {state.name} cannot become '{cause.value}'"
         raise IllegalTransition(message) from None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from cobblestone.policy.client.core.values import ABSURD_GAP, TIME_CONSTANT
 from cobblestone.policy.client.published.debts import MAX_SHORT_TERM_DEBT
-from cobblestone.simulator.kernel.round_robin import flow, steps
+from cobblestone.simulator.kernel.round_robin import run_down, run_down_2007
 from cobblestone.simulator.kernel.world import (
     JOBS,
     RUNNING,
@@ -192,52 +192,44 @@ def look_ahead(w: KernelWorld) -> None:
     if s.has_outcome:
         return
     estimate(w)
-    count = len(projects)
     on = min(1.0, max(0.01, available(w)))
+    shares = projects["share"]
+    sizes, cutoffs = numpy.empty(s.jobs), numpy.empty(s.jobs)
+    places = numpy.empty(s.jobs if s.every_poll else len(projects), numpy.int64)
     if s.every_poll:
-        values = numpy.empty(count + 3 * s.jobs)
-        for i in range(count):
-            values[i] = projects[i].share
-        at = count
-        for k in w.lists[JOBS, : s.jobs]:
-            j = w.job[k]
-            values[at], values[at + 1], values[at + 2] = j.project, j.remaining, j.cutoff
-            at += 3
-        found = steps(values, count, s.core_now, s.ncpus, on, s.buffer_total)
+        for n in range(s.jobs):
+            j = w.job[w.lists[JOBS, n]]
+            places[n], sizes[n], cutoffs[n] = j.project, j.remaining, j.cutoff
+        found = run_down_2007(places, sizes, cutoffs, s.core_now, s.ncpus, on, s.buffer_total, shares)
     else:
-        found = flow(_queues(w), count, s.core_now, s.ncpus, on, s.buffer_total, total_share(w))
-    for i in range(count):
+        total, buffer = total_of(shares, len(shares)), s.buffer_total
+        _by_project(w, places, sizes, cutoffs)
+        found = run_down(shares, places, sizes, cutoffs, s.core_now, s.ncpus, on, buffer, total)
+    for i in range(len(projects)):
         p = projects[i]
-        p.shortfall, p.dry_after, p.misses = found[i], found[count + i], int(found[2 * count + i])
-    s.shortfall, s.idle_after = found[3 * count], found[3 * count + 1]
+        p.shortfall, p.dry_after, p.misses = found.shortfalls[i], found.dry_after[i], found.misses[i]
+    s.shortfall, s.idle_after = found.shortfall, found.idle_after
     s.has_outcome = 1
+
+
+@compiled
+def _by_project(w: KernelWorld, places: Any, sizes: Any, cutoffs: Any) -> None:
+    """Write down jobs project by project; ``places`` become the ends."""
+    place = 0
+    for i in range(len(places)):
+        places[i] = place
+        place += w.projects[i].queued
+    for k in w.lists[JOBS, : w.host[0].jobs]:
+        j = w.job[k]
+        place = places[j.project]
+        sizes[place], cutoffs[place] = j.remaining, j.cutoff
+        places[j.project] = place + 1
 
 
 @compiled
 def total_share(w: KernelWorld) -> float:
     """Return the sum of all shares."""
-    total = 0.0
-    for p in w.projects:
-        total += p.share
-    return total
-
-
-@compiled
-def _queues(w: KernelWorld) -> Any:
-    s, projects = w.host[0], w.projects
-    count, jobs = len(projects), s.jobs
-    values = numpy.empty(2 * (count + jobs))
-    places = numpy.empty(count, numpy.int64)
-    at = 2 * count
-    for i in range(count):
-        values[i], values[count + i], places[i] = projects[i].queued, projects[i].share, at
-        at += projects[i].queued
-    for k in w.lists[JOBS, :jobs]:
-        j = w.job[k]
-        place = places[j.project]
-        values[place], values[place + jobs] = j.remaining, j.cutoff
-        places[j.project] = place + 1
-    return values
+    return total_of(w.projects["share"], len(w.projects))
 
 
 @compiled

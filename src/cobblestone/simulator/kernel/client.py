@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from cobblestone.policy.client.core.decisions import LONGEST_LIFE, SAFE
+from cobblestone.policy.client.published import round_robin
 from cobblestone.policy.client.published.work_fetch import FETCH_PERIOD
 from cobblestone.simulator import kernel
 from cobblestone.simulator.code_version import digest
@@ -491,7 +492,7 @@ def load_kernel() -> Any:  # Any: Numba has no types
     It is compiled once per machine and version of the code: a change in another file, or of a constant or a function of the
     policies, is nothing that Numba sees by itself.
     """
-    version = f"{digest([Path(__file__).parent])} {_constants()} {list(map(getsource, shared_functions))}"
+    version = f"{digest([Path(__file__).parent])} {_constants()} {list(map(getsource, [*shared_functions, round_robin]))}"
 
     def run(world: KernelWorld) -> None:
         _ = version

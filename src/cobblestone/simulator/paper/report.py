@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 
+from cobblestone.ops.files import write_durably
 from cobblestone.simulator.paper.cells import (
     FEWEST,
     ONE_SEED,
@@ -82,10 +83,7 @@ def write_report(
         comparison(results, golden) if golden else "",
         "</html>",
     ]
-    text = "\n".join(parts)
-    temporary = path.with_suffix(".part")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    write_durably(path, "\n".join(parts).encode())
 
 
 def described(figure: PaperFigure, results: Results) -> str:

@@ -54,7 +54,7 @@ from cobblestone.simulator.kernel.world import (
     numpy,
 )
 from cobblestone.simulator.population.crowd import Crowd, DoorsOf, as_all_hosts
-from cobblestone.simulator.world.distributions import CLibraryRandom, Streams, exponential
+from cobblestone.simulator.world.distributions import CLibraryRandom, Streams
 from cobblestone.simulator.world.scenario import AppModel, HostModel, OnOff, ProjectModel, Scenario
 
 _BOOKED = (
@@ -76,18 +76,14 @@ def knows(scenario: Scenario, policy: PolicyChoice) -> bool:
     )
 
 
+#: What an app may have otherwise than by default.
+_FREE_OF_APP = (
+    "name", "latency_bound", "flops_estimate", "sizes", "weight", "efficiency", "error_rate", "early_exit_rate",
+)  # fmt: skip
+
+
 def _simple(app: AppModel) -> bool:
-    usual = AppModel(
-        name=app.name,
-        latency_bound=app.latency_bound,
-        flops_estimate=app.flops_estimate,
-        sizes=app.sizes,
-        weight=app.weight,
-        efficiency=app.efficiency,
-        error_rate=app.error_rate,
-        early_exit_rate=app.early_exit_rate,
-    )
-    return app == usual
+    return app == AppModel(**{name: getattr(app, name) for name in _FREE_OF_APP})
 
 
 def toggles(model: OnOff, streams: Streams, duration: float, quantum: float = 0.0) -> tuple[bool, Any]:
@@ -306,12 +302,7 @@ class CompiledCrowd(Crowd):
         super().__init__(scenario, policy, streams, doors)
         self.compiled: list[CompiledLife] = []
 
-    def _join(self, host: HostModel, at: float) -> None:
-        number = len(self.compiled) + 1
-        streams = self._streams.within("host", str(number))
-        end = self._scenario.duration
-        if self._scenario.lifetime:
-            end = min(end, at + exponential(streams.stream("lifetime"), self._scenario.lifetime))
+    def _begin(self, host: HostModel, at: float, end: float, number: int, streams: Streams) -> None:
         model = as_all_hosts(host, self._scenario)
         scenario = replace(self._scenario, host=model)
         world = world_of(scenario, self._policy, places=PLACES)
@@ -332,7 +323,6 @@ class CompiledCrowd(Crowd):
                 rng=streams.stream("backoff"),
             )
         )
-        heapq.heappush(self._queue, (at, number - 1))
 
     def _go_on(self, i: int, at: float) -> None:
         life = self.compiled[i]

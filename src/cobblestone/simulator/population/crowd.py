@@ -48,6 +48,7 @@ class Crowd:
     ) -> None:
         self.lives: list[Life] = []
         self._queue: list[tuple[float, int]] = []
+        self._joined = 0
         self._scenario, self._policy, self._streams = scenario, policy, streams
         self._doors, self._backends = doors, backends
 
@@ -70,19 +71,22 @@ class Crowd:
         return [life.run.books for life in self.lives]
 
     def _join(self, host: HostModel, at: float) -> None:
-        scenario = self._scenario
-        number = len(self.lives) + 1
+        number = self._joined = self._joined + 1
         streams = self._streams.within("host", str(number))
-        end = scenario.duration
-        if scenario.lifetime:
-            end = min(end, at + exponential(streams.stream("lifetime"), scenario.lifetime))
-        model = as_all_hosts(host, scenario)
-        run = HostRun(replace(scenario, host=model), streams, None, None)
+        end = self._scenario.duration
+        if self._scenario.lifetime:
+            end = min(end, at + exponential(streams.stream("lifetime"), self._scenario.lifetime))
+        self._begin(host, at, end, number, streams)
+        heapq.heappush(self._queue, (at, number - 1))
+
+    def _begin(self, host: HostModel, at: float, end: float, number: int, streams: Streams) -> None:
+        """Let a host begin the life of that number."""
+        model = as_all_hosts(host, self._scenario)
+        run = HostRun(replace(self._scenario, host=model), streams, None, None)
         network = Network(run, self._doors(model, number, streams), self._streams)
         client = make_client(run, network, self._policy, streams.stream("backoff"), self._backends)
         run.attach_at(at)
         self.lives.append(Life(run, client, host, end))
-        heapq.heappush(self._queue, (at, number - 1))
 
     def _go_on(self, i: int, at: float) -> None:
         """Advance a host to its next event, or to its end."""

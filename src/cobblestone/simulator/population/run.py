@@ -40,7 +40,7 @@ from cobblestone.policy.dispatch.deadline_check import BookedJob, Workload
 from cobblestone.policy.dispatch.request import ResourceRequest, WorkRequest
 from cobblestone.simulator.host.books import Books, SimTask
 from cobblestone.simulator.host.engine import SimulationFault
-from cobblestone.simulator.host.run import MAX_JOBS
+from cobblestone.simulator.host.run import MAX_JOBS, require_balance
 from cobblestone.simulator.host.server import draw_luck, job_peak, job_speed
 from cobblestone.simulator.population.crowd import Crowd
 from cobblestone.simulator.population.shared_project import ProjectTally, SharedProject
@@ -294,11 +294,7 @@ def _close(
     projects: Sequence[SharedProject],
 ) -> PopulationRun:
     for each in books_of_hosts:
-        off = each.imbalance()
-        if off > TOLERANCE:
-            raise SimulationFault(
-                f"{policy}, seed {seed}: a host's books are out of balance by {off:.3g} of what it delivered"
-            )
+        require_balance(scenario, policy, seed, each)
     for i, project in enumerate(projects):
         project.advance(scenario.duration)
         open_flops = project.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import groupby
 
@@ -194,9 +194,7 @@ def _joined(spells: Sequence[Spell]) -> list[Spell]:
         if last is not None and spell.start - last.end < 1.0 and spell.edf == last.edf:
             last.end = spell.end
             continue
-        ends[key] = mine = Spell(
-            spell.project, spell.number, spell.slot, spell.width, spell.gpu, spell.start, spell.end, spell.edf
-        )
+        ends[key] = mine = replace(spell)
         joined.append(mine)
     return joined
 

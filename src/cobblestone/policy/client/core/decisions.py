@@ -190,10 +190,7 @@ class DecisionRound:
         allowed = s.permission.leave_in_memory
         stays = s.preferences.leave_in_memory if allowed is None else allowed
         if job.gpu or job.must_quit or (not stays and job.checkpointed_at is not None):
-            job.move("quit")
-            job.runnable = False
-            lose(job)
-            self.out.append(ev.QuitTask(job=job.id, why=job.why))
+            self._quit(job)
             self.policy.outdated(job.project)
         else:
             job.move("suspend")  # what it still needs stays the same
@@ -203,10 +200,13 @@ class DecisionRound:
         """Quit tasks in memory that may not stay there."""
         for job in self.state.jobs:
             if job.must_quit and job.phase is Phase.IN_MEMORY:
-                job.move("quit")
-                job.runnable = False
-                lose(job)
-                self.out.append(ev.QuitTask(job=job.id, why=job.why))
+                self._quit(job)
+
+    def _quit(self, job: ClientJob) -> None:
+        job.move("quit")
+        job.runnable = False
+        lose(job)
+        self.out.append(ev.QuitTask(job=job.id, why=job.why))
 
     def _start(self, job: ClientJob) -> None:
         s = self.state

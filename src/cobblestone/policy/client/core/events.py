@@ -394,7 +394,7 @@ def _restore(kind: Any, plain: Any) -> Any:
         return _number(plain) if kind is float else _checked(kind, plain)
     if issubclass(origin, Mapping):
         pairs = _checked(Mapping, plain).items()
-        return {_key(arguments[0], key): _restore(arguments[1], each) for key, each in pairs}
+        return {arguments[0](key): _restore(arguments[1], each) for key, each in pairs}
     if origin is tuple and arguments[-1] is not Ellipsis:
         return tuple(_restore(a, each) for a, each in zip(arguments, _listed(plain), strict=True))
     return cast("Any", origin)([_restore(arguments[0], each) for each in _listed(plain)])
@@ -432,10 +432,6 @@ def _checked(kind: Any, plain: Any) -> Any:
     if not isinstance(plain, kind) or (isinstance(plain, bool) and kind is not bool):
         raise TypeError(f"{plain!r:.80} is not possible here")
     return plain
-
-
-def _key(kind: Any, key: str) -> Any:
-    return kind(key)
 
 
 @cache

@@ -45,12 +45,9 @@ def fetch_for_gpus(
         ),
     )  # fmt: skip
 
-    def in_time(i: int, requests: Mapping[str, FetchRequest]) -> dict[str, FetchRequest]:
-        return _in_time(state, packing, i, requests, told=memory.dcf[i])
-
     first = plan.project
-    requests = {} if first is None else in_time(first, plan.requests)
-    others = {i: in_time(i, each) for i, each in plan.others.items()}
+    requests = {} if first is None else _in_time(state, memory, packing, first, plan.requests)
+    others = {i: _in_time(state, memory, packing, i, each) for i, each in plan.others.items()}
     # where no one can be asked nothing helps but an event, or a wait that ends
     wait = FETCH_PERIOD if requests else TROUBLE_PERIOD
     saturated = min([outlook.devices[kind].saturated for kind in kinds], default=low)
@@ -62,7 +59,7 @@ def fetch_for_gpus(
 
 
 def _in_time(
-    state: CoreState, packing: Packing, i: int, requests: Mapping[str, FetchRequest], *, told: float
+    state: CoreState, memory: OwnMemory, packing: Packing, i: int, requests: Mapping[str, FetchRequest]
 ) -> dict[str, FetchRequest]:
     """Return a project's requests for GPU work, no larger than what can be in time."""
     found: dict[str, FetchRequest] = {}
@@ -74,7 +71,7 @@ def _in_time(
             instances=packing.limits[i].usable_count(packing.devices, kind),
             idle=devices[kind].idle_now if kind in devices else 0.0,
             available=gpu_available(state),
-            told=told,
+            told=memory.dcf[i],
         )
         if fitting is not None:
             found[kind] = fitting

@@ -546,7 +546,7 @@ class OwnPolicy(PublishedPolicy):
 
 def from_name(name: str, rng: random.Random) -> OwnPolicy:
     """Make the policy of a name such as ``own CS3_WF3_WS2_JC2``.  Raises :class:`ConfigError` for what is no policy."""
-    choice = PolicyChoice.parse(name.split(maxsplit=1)[1] if " " in name else "CS3_WF3_WS2_JC2")
+    choice = PolicyChoice.parse(name)
     if choice.cpu_scheduling != 3:
         raise ConfigError(f"{name}: the policy own is CS3_WF3; write own, or own CS3_WF3_WSc_JCd")
     return OwnPolicy(choice, rng)

@@ -480,5 +480,4 @@ def from_name(name: str, rng: random.Random) -> PublishedPolicy:
 
     Raises :class:`ConfigError` for combinations that are not of this family.
     """
-    choice = PolicyChoice.parse(name.split(maxsplit=1)[1] if " " in name else str(PolicyChoice()))
-    return PublishedPolicy(choice, rng)
+    return PublishedPolicy(PolicyChoice.parse(name), rng)

@@ -1,7 +1,5 @@
 """Weighted round-robin simulation of the published family: which jobs will be late, and how much work is missing.
 
-Weighted round-robin simulation of the published family: who will be late, and how much work is missing.
-
 A fluid model, not a slice-by-slice one.  Every project runs its first ``ncpus`` jobs at once, each at a
 rate that follows from the project's share; when a project runs dry the others speed up.  Source: BOINC's
 ``cpu_sched`` of 2007 (``rr_simulation``); Kondo et al. 2007, 2.1.
@@ -13,8 +11,8 @@ recomputed only when some project runs dry.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 #: Share of the time to the computation deadline that may be used before a job counts as endangered.
@@ -60,26 +58,74 @@ def simulate_round_robin(
     ``cpu_fraction`` is the CPU time that a scheduled task gets per second of wall time; it is clamped to
     0.01 ... 1.
     """
-    flow = _Flow(queues, ncpus, min(1.0, max(0.01, cpu_fraction)), buffer_seconds, total_share)
-    finish, next_time, wanted = flow.finish, flow.next_time, flow.wanted
-    misses, shortfalls, dry_after = flow.misses, flow.shortfalls, flow.dry_after
-    shortfall = elapsed = 0.0
-    rates, live, left = flow.rates, flow.live, flow.left
-    active = sum(map(len, finish))
-    idle_after = 0.0 if active < ncpus else -1.0
-    while live:
-        finished_at = min(next_time)
-        i = next_time.index(finished_at)
-        mine = finish[i]
-        level, job = mine.pop()
-        before, active_before = len(mine) + 1, active
-        if finished_at > PESSIMISM * (queues[i].cutoffs[job] - now):
-            misses[i] += 1
-        if left[i]:
-            flow.refill(i, level)
+    fraction = min(1.0, max(0.01, cpu_fraction))
+    shares = [each.share for each in queues]
+    ends = list(accumulate([len(each.remaining) for each in queues]))
+    remaining = [left for each in queues for left in each.remaining]
+    cutoffs = [cutoff for each in queues for cutoff in each.cutoffs]
+    return run_down(shares, ends, remaining, cutoffs, now, ncpus, fraction, buffer_seconds, total_share)
+
+
+def run_down(  # noqa: C901, PLR0915  # one loop, which is compiled, too
+    shares: Sequence[float],
+    ends: Sequence[int],
+    remaining: Sequence[float],
+    cutoffs: Sequence[float],
+    now: float,
+    ncpus: int,
+    fraction: float,
+    buffer_seconds: float,
+    total_share: float,
+) -> RoundRobinOutcome:
+    """Run down the jobs of projects, one project after the other, each up to its end.
+
+    This function and those that it calls are also compiled as they are, with arrays instead of lists.
+    """
+    count = len(shares)
+    size, upcoming = whole_numbers(count, 0), whole_numbers(count, 0)
+    # at ``ncpus`` places for each project
+    level, job = floats(count * ncpus), whole_numbers(count * ncpus, 0)
+    active = line_up(ends, remaining, ncpus, size, upcoming, level, job)
+    misses, tied = whole_numbers(count, 0), whole_numbers(count, 0)
+    shortfalls, dry_after, wanted = floats(count), floats(count), floats(count)
+    rates, next_time = floats(count), floats(count)
+    running_share = 0.0
+    for i in range(count):
+        if size[i]:
+            running_share += shares[i]
+    for i in range(count):
+        wanted[i] = ncpus * (shares[i] / total_share if total_share > 0 else 1.0)
+        dry_after[i] = 0.0 if size[i] < wanted[i] else -1.0
+        if size[i]:
+            rates[i] = rate_of(shares[i], running_share, size[i], ncpus) * fraction
+            next_time[i] = level[i * ncpus + size[i] - 1] / rates[i]
         else:
+            shortfalls[i] = buffer_seconds * fraction * wanted[i]
+            next_time[i] = math.inf
+    shortfall = elapsed = 0.0
+    idle_after = 0.0 if active < ncpus else -1.0
+    while active:
+        i = first_least(next_time)
+        finished_at = next_time[i]
+        before, active_before = size[i], active
+        begin, last = i * ncpus, i * ncpus + before - 1
+        done = level[last]
+        if finished_at > PESSIMISM * (cutoffs[job[last]] - now):
+            misses[i] += 1
+        k = upcoming[i]
+        if k < ends[i]:
+            upcoming[i] = k + 1
+            level[last], job[last] = done + remaining[k], k
+            if last > begin and level[last] >= level[last - 1]:
+                if level[last] == level[last - 1]:
+                    tied[i] = 1  # the later job is to come first, but only when the others are sorted next
+                else:
+                    sort_in(level, job, begin, begin + 1 if tied[i] else last, last + 1)
+                    tied[i] = 0
+        else:
+            size[i] -= 1
             active -= 1
-            if dry_after[i] < 0.0 and len(mine) < wanted[i]:
+            if dry_after[i] < 0.0 and size[i] < wanted[i]:
                 dry_after[i] = finished_at
             if idle_after < 0.0 and active < ncpus:
                 idle_after = finished_at
@@ -90,18 +136,20 @@ def simulate_round_robin(
                 shortfall += length * (ncpus - active_before)
             if before < wanted[i]:
                 shortfalls[i] += length * (wanted[i] - before)
-            if not mine:
+            if not size[i]:
                 shortfalls[i] += (buffer_seconds - end) * wanted[i]
         elapsed = finished_at
-        if mine:
-            next_time[i] = finished_at + (mine[-1][0] - level) / rates[i]
+        if size[i]:
+            next_time[i] = finished_at + (level[begin + size[i] - 1] - done) / rates[i]
         else:
-            flow.run_dry(i, finished_at)
+            running_share -= shares[i]
+            next_time[i] = math.inf
+            speed_up(rates, next_time, size, shares, running_share, ncpus, fraction, finished_at)
     if elapsed < buffer_seconds:
         shortfall += (buffer_seconds - elapsed) * ncpus
-    return RoundRobinOutcome(
-        misses, shortfalls, shortfall, [max(0.0, t) for t in dry_after], max(0.0, idle_after)
-    )
+    for i in range(count):
+        dry_after[i] = max(0.0, dry_after[i])
+    return RoundRobinOutcome(misses, shortfalls, shortfall, dry_after, max(0.0, idle_after))
 
 
 def simulate_round_robin_2007(
@@ -118,27 +166,78 @@ def simulate_round_robin_2007(
     loads whose projects are multiples of each other many jobs end at the same moment, and who of them is taken
     first, hence who is booked a shortfall, is decided by the rounding of this very order of operations.
     """
-    steps = _Steps(queue, ncpus, min(1.0, max(0.01, cpu_fraction)), buffer_seconds, shares)
-    active, left, owners, running = steps.active, steps.left, steps.owners, steps.running
-    misses, shortfalls, fair = steps.misses, steps.shortfalls, steps.fair
-    rates = steps.rates
-    idle_after = 0.0 if len(active) < ncpus else -1.0
+    owners = [owner for owner, _, _ in queue]
+    sizes, cutoffs = [size for _, size, _ in queue], [cutoff for _, _, cutoff in queue]
+    fraction = min(1.0, max(0.01, cpu_fraction))
+    return run_down_2007(owners, sizes, cutoffs, now, ncpus, fraction, buffer_seconds, shares)
+
+
+def run_down_2007(  # noqa: C901, PLR0915  # one loop, which is compiled, too: calls inside would make it slow
+    owners: Sequence[int],
+    sizes: Sequence[float],
+    cutoffs: Sequence[float],
+    now: float,
+    ncpus: int,
+    fraction: float,
+    buffer_seconds: float,
+    shares: Sequence[float],
+) -> RoundRobinOutcome:
+    """Run down a queue of jobs, each of a project.
+
+    This function and those that it calls are also compiled as they are, with arrays instead of lists.
+    """
+    count, jobs = len(shares), len(owners)
+    running, misses, waiting = whole_numbers(count, 0), whole_numbers(count, 0), whole_numbers(count, -1)
+    follower, active, left = whole_numbers(jobs, -1), whole_numbers(jobs, 0), floats(jobs)
+    number = line_up_2007(owners, ncpus, running, waiting, follower, active)
+    for a in range(number):
+        left[a] = sizes[active[a]]
+    fair, rates, shortfalls, dry_after = floats(count), floats(count), floats(count), floats(count)
+    total_share = running_share = 0.0
+    for i in range(count):
+        total_share += shares[i]
+    for i in range(count):
+        part = shares[i] / total_share if total_share else 1.0
+        fair[i] = ncpus * part
+        if running[i]:
+            running_share += shares[i]
+        else:
+            shortfalls[i] = buffer_seconds * fraction * ncpus * part
+        dry_after[i] = 0.0 if running[i] < fair[i] else -1.0
+    set_rates(rates, running, shares, running_share, ncpus, fraction)
+    idle_after = 0.0 if number < ncpus else -1.0
     end = now + buffer_seconds
     at = now
     shortfall = 0.0
-    while active:
-        delays = [amount / rates[i] for amount, i in zip(left, owners, strict=True)]
-        delay = min(delays)
-        first = delays.index(delay)
-        k, i = active[first], owners[first]
-        if at + delay - ((queue[k][2] - now) * PESSIMISM + now) > 0:
+    while number:
+        delay, first = math.inf, 0
+        for a in range(number):
+            after = left[a] / rates[owners[active[a]]]
+            if after < delay:
+                delay, first = after, a
+        k = active[first]
+        i = owners[k]
+        if at + delay - ((cutoffs[k] - now) * PESSIMISM + now) > 0:
             misses[i] += 1
-        active_before, before = len(active), running[i]
-        steps.finish(first, delay)
-        if idle_after < 0.0 and len(active) < ncpus:
+        active_before, before = number, running[i]
+        number -= 1
+        for a in range(number):
+            b = a if a < first else a + 1
+            active[a], left[a] = active[b], left[b] - rates[owners[active[b]]] * delay
+        k = waiting[i]
+        if k >= 0:
+            waiting[i] = follower[k]
+            active[number], left[number] = k, sizes[k]
+            number += 1
+        else:
+            running[i] -= 1
+            if not running[i]:
+                running_share -= shares[i]
+                set_rates(rates, running, shares, running_share, ncpus, fraction)
+        if idle_after < 0.0 and number < ncpus:
             idle_after = at + delay - now
-        if steps.dry_after[i] < 0.0 and running[i] < fair[i]:
-            steps.dry_after[i] = at + delay - now
+        if dry_after[i] < 0.0 and running[i] < fair[i]:
+            dry_after[i] = at + delay - now
         if at < end:
             stop = min(at + delay, end)
             length = stop - at
@@ -151,158 +250,127 @@ def simulate_round_robin_2007(
         at += delay
     if at < end:
         shortfall += (end - at) * ncpus
-    dry_after = [max(0.0, t) for t in steps.dry_after]
+    for i in range(count):
+        dry_after[i] = max(0.0, dry_after[i])
     return RoundRobinOutcome(misses, shortfalls, shortfall, dry_after, max(0.0, idle_after))
 
 
-class _Steps:
-    """State of the model of 2007: the active jobs in the order in which they became so, and what is left of
-    them.
+def floats(count: int) -> list[float]:
+    """Return so many zeros; compiled, an array of them."""
+    return [0.0] * count
+
+
+def whole_numbers(count: int, each: int) -> list[int]:
+    """Return so many times a number; compiled, an array."""
+    return [each] * count
+
+
+def line_up_2007(
+    owners: Sequence[int],
+    ncpus: int,
+    running: list[int],
+    waiting: list[int],
+    follower: list[int],
+    active: list[int],
+) -> int:
+    """Start the first jobs of each project, and return how many.
+
+    Lists of projects: how many run, and the first that waits; of jobs: the next one of the project that waits, those that run.
     """
-
-    def __init__(
-        self,
-        queue: Sequence[tuple[int, float, float]],
-        ncpus: int,
-        fraction: float,
-        buffer_seconds: float,
-        shares: Sequence[float],
-    ) -> None:
-        count = len(shares)
-        self._queue, self._ncpus, self._fraction, self._shares = queue, ncpus, fraction, shares
-        total_share = 0.0
-        for share in shares:
-            total_share += share
-        parts = [share / total_share if total_share else 1.0 for share in shares]
-        self.active: list[int] = []  #: positions in the queue
-        self.left: list[float] = []
-        self.owners: list[int] = []
-        self.running = [0] * count
-        self._pending: list[deque[int]] = [deque() for _ in range(count)]
-        for k, (i, _, _) in enumerate(queue):
-            if self.running[i] < ncpus:
-                self.running[i] += 1
-                self._start(k)
-            else:
-                self._pending[i].append(k)
-        self._running_share = 0.0
-        for share, some in zip(shares, self.running, strict=True):
-            if some:
-                self._running_share += share
-        #: processors that are the project's by its share
-        self.fair = [ncpus * part for part in parts]
-        self.rates = [1.0] * count
-        self._set_rates()
-        self.shortfalls = [
-            0.0 if some else buffer_seconds * fraction * ncpus * part
-            for some, part in zip(self.running, parts, strict=True)
-        ]
-        self.misses = [0] * count
-        self.dry_after = [
-            0.0 if some < fair else -1.0 for some, fair in zip(self.running, self.fair, strict=True)
-        ]
-
-    def _start(self, k: int) -> None:
-        self.active.append(k)
-        self.left.append(self._queue[k][1])
-        self.owners.append(self._queue[k][0])
-
-    def _set_rates(self) -> None:
-        for i, some in enumerate(self.running):
-            if some:
-                share = self._shares[i]
-                self.rates[i] = _rate(share, self._running_share, some, self._ncpus) * self._fraction
-
-    def finish(self, first: int, delay: float) -> None:
-        """Take the active job number ``first`` out after ``delay`` seconds, and let its project's next one
-        in.
-        """
-        i = self.owners[first]
-        del self.active[first], self.left[first], self.owners[first]
-        done = [rate * delay for rate in self.rates]
-        self.left[:] = [amount - done[j] for amount, j in zip(self.left, self.owners, strict=True)]
-        if self._pending[i]:
-            self._start(self._pending[i].popleft())
-            return
-        self.running[i] -= 1
-        if not self.running[i]:
-            self._running_share -= self._shares[i]
-            self._set_rates()
+    last = whole_numbers(len(running), -1)
+    number = 0
+    for k in range(len(owners)):
+        i = owners[k]
+        if running[i] < ncpus:
+            running[i] += 1
+            active[number] = k
+            number += 1
+            continue
+        if waiting[i] < 0:
+            waiting[i] = k
+        else:
+            follower[last[i]] = k
+        last[i] = k
+    return number
 
 
-class _Flow:
-    """State of the fluid model: per project, what its active jobs have done and when the next of them ends."""
+def set_rates(
+    rates: list[float],
+    running: Sequence[int],
+    shares: Sequence[float],
+    running_share: float,
+    ncpus: int,
+    fraction: float,
+) -> None:
+    """Work out how fast the jobs that run are, by project."""
+    for i in range(len(shares)):
+        if running[i]:
+            rates[i] = rate_of(shares[i], running_share, running[i], ncpus) * fraction
 
-    def __init__(
-        self,
-        queues: Sequence[ProjectQueue],
-        ncpus: int,
-        fraction: float,
-        buffer_seconds: float,
-        total_share: float,
-    ) -> None:
-        count = len(queues)
-        self._queues, self._ncpus, self._fraction = queues, ncpus, fraction
-        self.left: list[int] = []  #: pending jobs per project
-        #: processors that are the project's by its share
-        self.wanted: list[float] = []
-        #: per project its active jobs (progress at which they end, position), the next to end last
-        self.finish: list[list[tuple[float, int]]] = []
-        self.misses = [0] * count
-        self.shortfalls = [0.0] * count
-        self.dry_after = [-1.0] * count
-        self.rates = [0.0] * count
-        self.next_time = [math.inf] * count
-        self.live: list[int] = []
-        running_share = 0.0
-        for i, (share, remaining, _) in enumerate(queues):
-            first = min(ncpus, len(remaining))
-            want = ncpus * (share / total_share if total_share > 0 else 1.0)
-            mine = list(zip(remaining[:first], range(first), strict=True))
-            mine.sort(reverse=True)
-            self.left.append(len(remaining) - first)
-            self.wanted.append(want)
-            self.finish.append(mine)
-            if first < want:
-                self.dry_after[i] = 0.0
-            if first:
-                self.live.append(i)
-                running_share += share
-            else:
-                self.shortfalls[i] = buffer_seconds * fraction * want
-        self._running_share = running_share
-        for i in self.live:
-            mine = self.finish[i]
-            rate = self.rates[i] = _rate(queues[i].share, running_share, len(mine), ncpus) * fraction
-            self.next_time[i] = mine[-1][0] / rate
 
-    def refill(self, i: int, level: float) -> None:
-        """Start the first of the project's pending jobs; ``level`` is what its active jobs have done."""
-        remaining = self._queues[i].remaining
-        k = len(remaining) - self.left[i]
-        self.left[i] -= 1
-        mine = self.finish[i]
-        mine.append((level + remaining[k], k))
-        if len(mine) > 1 and mine[-1][0] > mine[-2][0]:
-            mine.sort(reverse=True)
+def line_up(
+    ends: Sequence[int],
+    remaining: Sequence[float],
+    ncpus: int,
+    size: list[int],
+    upcoming: list[int],
+    level: list[float],
+    job: list[int],
+) -> int:
+    """Start the first jobs of each project, and return how many.
 
-    def run_dry(self, i: int, now: float) -> None:
-        """Take a project out; the others speed up."""
-        self.live.remove(i)
-        next_time, rates, queues = self.next_time, self.rates, self._queues
-        next_time[i] = math.inf
-        self._running_share -= queues[i].share
-        for j in self.live:
+    Lists of projects: how many run, and the first that does not yet; of places: the progress at which the job there ends, and
+    its position.  Those of a project that end next come last.
+    """
+    active = first = 0
+    for i in range(len(ends)):
+        size[i] = min(ncpus, ends[i] - first)
+        upcoming[i] = first + size[i]
+        begin = i * ncpus
+        for k in range(size[i]):
+            level[begin + k], job[begin + k] = remaining[first + k], first + k
+        sort_in(level, job, begin, begin + 1, begin + size[i])
+        active += size[i]
+        first = ends[i]
+    return active
+
+
+def sort_in(level: list[float], job: list[int], begin: int, first: int, end: int) -> None:
+    """Sort entries in among those before them: descending levels, equal ones with the later job first."""
+    for m in range(first, end):
+        mine, number, k = level[m], job[m], m
+        while k > begin and level[k - 1] <= mine and (level[k - 1] < mine or job[k - 1] < number):
+            level[k], job[k] = level[k - 1], job[k - 1]
+            k -= 1
+        level[k], job[k] = mine, number
+
+
+def first_least(values: list[float]) -> int:
+    """Return the place of the least, the first of equal ones; compiled, by a function of arrays."""
+    return values.index(min(values))
+
+
+def speed_up(
+    rates: list[float],
+    next_time: list[float],
+    size: Sequence[int],
+    shares: Sequence[float],
+    running_share: float,
+    ncpus: int,
+    fraction: float,
+    now: float,
+) -> None:
+    """Let the other projects be faster, since one has run dry."""
+    for j in range(len(shares)):
+        if size[j]:
             old = rates[j]
-            new = (
-                _rate(queues[j].share, self._running_share, len(self.finish[j]), self._ncpus) * self._fraction
-            )
+            new = rate_of(shares[j], running_share, size[j], ncpus) * fraction
             if new != old:
                 rates[j] = new
                 next_time[j] = now + (next_time[j] - now) * old / new
 
 
-def _rate(share: float, running_share: float, active: int, ncpus: int) -> float:
+def rate_of(share: float, running_share: float, active: int, ncpus: int) -> float:
     """Return the part of one processor that each active job of a project gets; never quite nothing, so that a
     project without a share ends too.
     """

@@ -95,14 +95,13 @@ def make_run_list(
     debts = list(short_term_debts)
     pay = [share / running_share * slice_seconds if running_share > 0 else 0.0 for share in shares]
     chosen: list[ClientJob] = []
-    taken: set[int] = set()
     if misses is not None and (any(misses) or (dcf is not None and max(dcf) >= DCF_ENDANGERED)):
-        _take_endangered(jobs, ncpus, list(misses), dcf, chosen, taken, ties_ignore_progress)
+        chosen = _endangered(jobs, list(misses), dcf, ties_ignore_progress=ties_ignore_progress)[:ncpus]
         for job in chosen:
             debts[job.project] -= pay[job.project]
     if len(chosen) >= ncpus:
         return chosen
-    candidates = _candidates_by_project(jobs, taken)
+    candidates = _candidates_by_project(jobs, set(map(id, chosen)))
     while len(chosen) < ncpus and candidates:
         best = -1
         for project in candidates:
@@ -116,30 +115,16 @@ def make_run_list(
     return chosen
 
 
-def _take_endangered(
-    jobs: Sequence[ClientJob],
-    ncpus: int,
-    left: list[int],
-    dcf: Sequence[float] | None,
-    chosen: list[ClientJob],
-    taken: set[int],
-    ties_ignore_progress: bool,
-) -> None:
-    order = sorted(
-        (
-            job
-            for job in jobs
-            if left[job.project] or (dcf is not None and dcf[job.project] >= DCF_ENDANGERED)
-        ),
-        key=_deadline_key_2007 if ties_ignore_progress else _deadline_key,
-    )
-    for job in order:
-        if len(chosen) >= ncpus:
-            return
+def _endangered(
+    jobs: Sequence[ClientJob], left: list[int], dcf: Sequence[float] | None, *, ties_ignore_progress: bool
+) -> list[ClientJob]:
+    """Return so many jobs of each project, by deadline, and all of those whose estimates are far off."""
+    found: list[ClientJob] = []
+    for job in sorted(jobs, key=_deadline_key_2007 if ties_ignore_progress else _deadline_key):
         if left[job.project] or (dcf is not None and dcf[job.project] >= DCF_ENDANGERED):
             left[job.project] -= 1
-            chosen.append(job)
-            taken.add(id(job))
+            found.append(job)
+    return found
 
 
 def _deadline_key(job: ClientJob) -> tuple[float, bool, float]:

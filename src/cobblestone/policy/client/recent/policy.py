@@ -29,12 +29,7 @@ from cobblestone.policy.client.recent.state import (
     gpu_available,
     run_as_listed,
 )
-from cobblestone.policy.client.recent.work_fetch import (
-    MIN_BUFFER,
-    DeviceFetchProject,
-    FetchSettings,
-    plan_device_fetch,
-)
+from cobblestone.policy.client.recent.work_fetch import MIN_BUFFER, FetchSettings, plan_device_fetch
 
 #: Jobs of a project that are given up in a day at most.
 GIVEN_UP_A_DAY = 10
@@ -279,7 +274,18 @@ class Recent(Policy):
         outlook = self.look_ahead()
         prefs = state.preferences
         plan = plan_device_fetch(
-            [self._fetch_project(i) for i in range(len(state.projects))],
+            [
+                fetch_project(
+                    state,
+                    i,
+                    supplies=frozenset(project.description.supplies),
+                    rec=self.memory.recs[i],
+                    dcf=self.correction(i),
+                    devices=self.packing.devices,
+                    limits=self.packing.limits[i],
+                )
+                for i, project in enumerate(state.projects)
+            ],
             outlook,
             devices=self.packing.devices,
             settings=FetchSettings(
@@ -291,18 +297,6 @@ class Recent(Policy):
         wait = max(FETCH_PERIOD, 0.5 * self.available() * (saturated - self.low))
         state.next_fetch = max(now + wait, state.next_contact(now), state.first_supplier())
         return explained(state, plan)
-
-    def _fetch_project(self, i: int) -> DeviceFetchProject:
-        state = self.state
-        return fetch_project(
-            state,
-            i,
-            supplies=frozenset(state.projects[i].description.supplies),
-            rec=self.memory.recs[i],
-            dcf=self.correction(i),
-            devices=self.packing.devices,
-            limits=self.packing.limits[i],
-        )
 
     # -- contacts -----------------------------------------------------------------------------------------------------
 
@@ -335,5 +329,4 @@ def from_name(name: str, rng: random.Random) -> Recent:
 
     Raises :class:`ConfigError` for what is no policy.
     """
-    text = name.split(maxsplit=1)[1] if " " in name else "CS4_WF4_WS1_JC2"
-    return Recent(PolicyChoice.parse(text), rng)
+    return Recent(PolicyChoice.parse(name), rng)
