@@ -40,9 +40,7 @@ class LenienceKind(StrEnum):
     NAMELESS = "nameless"  #: a block without a usable name was dropped
     NOT_UTF8 = "not_utf8"  #: read as Latin-1 instead
     TOO_MANY = "too_many"  #: more elements than the bound; the rest was dropped
-    UNUSUAL_LAYOUT = (
-        "unusual_layout"  #: not the layout of the family's client; read as a tree
-    )
+    UNUSUAL_LAYOUT = "unusual_layout"  #: not the layout of the family's client; read as a tree
     RECOVERED = "recovered"  #: not well-formed either; something may be lost
 
 
