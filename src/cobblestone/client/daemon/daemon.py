@@ -326,20 +326,14 @@ class Client:
 
     def apply_conditions(self) -> None:
         """Apply preferences and the state of the computer."""
-        now = self.clock()
-        changed = self.conditions.changes()
-        if changed.preferences:
-            self.loop.post(ev.PreferencesChanged(now, changed.preferences))
-        if changed.devices:
-            self.loop.post(ev.DevicesChanged(now, changed.devices))
-        if changed.permission:
-            self.loop.post(ev.PermissionChanged(now, changed.permission))
-            self.transfers.allowed = not changed.permission.network
-            if not self.transfers.allowed:
-                self.transfers.suspend()
+        self.loop.post(*self.conditions.news())
+        self.transfers.allowed = not self.conditions.permission().network
+        if not self.transfers.allowed:
+            self.transfers.suspend()
         self._limit()
         self._connect()
-        if changed.projects:
+        if self.conditions.projects_changed:
+            self.conditions.projects_changed = False
             self.describe_projects()
 
     def _limit(self) -> None:
