@@ -101,7 +101,7 @@ class Transfers:
             return False
         file.next_request_time = 0.0
         self.projects.succeeded(direction(project, upload=file.upload is not None))
-        self.servers.succeeded(_server(_url(file)))
+        self.servers.succeeded(_server(file.url))
         self.poll()
         return True
 
@@ -185,7 +185,7 @@ class Transfers:
         return Waiting(
             file=f"{file.project}|{file.name}",
             project=file.project,
-            server=_server(_url(file)),
+            server=_server(file.url),
             upload=file.upload is not None,
             due=file.next_request_time,
             first_try=file.num_retries == 0,
@@ -195,7 +195,7 @@ class Transfers:
         key = (file.project, file.name)
         path = self.folder_of(file.project) / file.name
         begin = self.clock()
-        progress = TransferProgress(_url(file), started=begin)
+        progress = TransferProgress(file.url, started=begin)
         self._exchange.progress["|".join(key)] = progress
         content = self.state.contents.get(file.project)
         self.say(file.project, f"Started {'upload' if file.upload else 'download'} of {file.name}")
@@ -248,7 +248,7 @@ class Transfers:
         up = file.upload is not None
         file.num_retries += 1
         file.url_index += 1
-        cycle = file.url_index % _mirrors(file) == 0
+        cycle = file.url_index % max(1, len(file.urls)) == 0
         what = "Upload" if up else "Download"
         if (outcome.permanent and cycle) or now - file.first_request_time > GIVE_UP_AFTER:
             file.status = FileStatus.FAILED
@@ -266,20 +266,6 @@ class Transfers:
         wait = transfer_backoff(file.num_retries, rng=self.rng)
         file.next_request_time = now + wait
         self.say(file.project, f"{what} of {file.name} failed: {outcome.error}. Trying again in {wait:.0f} s")
-
-
-def _mirrors(file: FileRecord) -> int:
-    if file.upload is not None:
-        return 1 + len(file.upload.other_upload_urls)
-    return max(1, len(file.download.urls)) if file.download else 1
-
-
-def _url(file: FileRecord) -> str:
-    if file.upload is not None:
-        urls: tuple[str, ...] = (file.upload.upload_url, *file.upload.other_upload_urls)
-    else:
-        urls = file.download.urls if file.download else ()
-    return urls[file.url_index % len(urls)] if urls else ""
 
 
 def _server(url: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cobblestone.client.projects.web import ProjectNotReached, read_bounded
+from cobblestone.client.projects.web import ProjectNotReached, fetch
 from cobblestone.client.records.app_versions import version_in_force
 from cobblestone.client.records.identity import VERSION_TEXT, platforms
 from cobblestone.client.records.state import ManagerAttachment
@@ -117,8 +117,7 @@ class ManagerContacts:
         url = f"{account.url}rpc.php"
         try:
             body = write_manager_request(self._request(account))
-            request = self._client.connections.http.build_request("POST", url, content=body)
-            answer = await read_bounded(self._client.connections.http, request, MAX_BYTES)
+            answer = await fetch(self._client.connections.http, url, MAX_BYTES, form=body)
             reply = await read_aside(parse_manager_reply, answer)
         except (ProjectNotReached, CobblestoneError) as error:
             self._failed(account, str(error), now)

@@ -13,7 +13,6 @@ from cobblestone.domain.errors import CobblestoneError, ConfigError, Conflict, N
 from cobblestone.wire.client import gui_rpc as answers
 from cobblestone.wire.client.config import FLAGS, MAX_FILE_BYTES, NUMBERS, TEXTS, read_proxy
 from cobblestone.wire.client.gui_rpc import SUCCESS, GuiRpcCall, NoticeEntry
-from cobblestone.wire.client.records import FileRecord
 from cobblestone.wire.project.account import write_account_out
 from cobblestone.wire.project.pages import write_project_config
 from cobblestone.wire.text.reader import FieldReader
@@ -119,21 +118,11 @@ class Operations:
         return answers.disk_usage(projects, total=total, free=free, used=used, allowed=allowed)
 
     def _get_file_transfers(self, _: GuiRpcCall) -> str:
-        now = self._view.loop.clock()
-        rows: list[tuple[FileRecord, str, answers.RunningTransfer | None, float]] = []
-        for file, progress, backoff in self._view.transfers.listed():
-            running = None
-            if progress is not None:
-                seconds = max(now - progress.started, 0.001)
-                running = answers.RunningTransfer(
-                    url=progress.url,
-                    bytes_xferred=progress.bytes,
-                    speed=progress.moved / seconds,
-                    offset=progress.offset,
-                )
-            name = self._state.contents[file.project].project.project_name
-            rows.append((file, name, running, backoff))
-        return answers.file_transfers(rows, now)
+        rows = (
+            (file, self._state.contents[file.project].project.project_name, progress, backoff)
+            for file, progress, backoff in self._view.transfers.listed()
+        )
+        return answers.file_transfers(rows, self._view.loop.clock())
 
     def _get_statistics(self, _: GuiRpcCall) -> str:
         since = self._view.loop.clock() - self._view.conditions.config.save_stats_days * DAY
