@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -91,8 +92,8 @@ class Surroundings:
     data_dir: Path
     sandbox: Sandbox
     clock: Clock  #: Unix s
-    ticks: Callable[[], float]  #: seconds that pass while the computer is awake
     emit: Callable[[TaskEvent], None]
+    ticks: Callable[[], float] = time.monotonic  #: seconds that pass while the computer is awake
     timing: Timing
     throttled: bool = False
     network_suspended: bool = False
