@@ -77,7 +77,7 @@ class Operations:
             "get_daily_xfer_history": lambda _: answers.daily_transfers(
                 state.transferred(int(view.loop.clock() // 86400) - 30)
             ),
-            "get_old_results": self._get_old_results,
+            "get_old_results": lambda _: answers.old_results(state.history(view.loop.clock() - HOUR)),
             "exchange_versions": lambda _: answers.client_version(self._identity),
             "get_newer_version": lambda _: answers.newer_version(),
             "get_all_projects_list": self._all_projects_list,
@@ -128,9 +128,6 @@ class Operations:
         since = self._view.loop.clock() - self._view.conditions.config.save_stats_days * DAY
         return answers.statistics({url: self._state.credit_days(url, since) for url in self._state.contents})
 
-    def _get_old_results(self, _: GuiRpcCall) -> str:
-        return answers.old_results(self._state.history(self._view.loop.clock() - HOUR))
-
     # -- projects, jobs and files -------------------------------------------------------------------------
 
     def _orders_for_projects(self) -> dict[str, Handler]:
@@ -144,7 +141,9 @@ class Operations:
 
         return {
             "get_project_config": self._get_project_config,
-            "get_project_config_poll": self._get_project_config_poll,
+            "get_project_config_poll": lambda _: _result(
+                "project_config", control.config_errand, write_project_config
+            ),
             "get_project_init_status": lambda _: answers.project_init_status(),
             "lookup_account": self._lookup_account,
             "lookup_account_poll": self._account_poll,
@@ -171,9 +170,6 @@ class Operations:
 
     def _get_project_config(self, call: GuiRpcCall) -> None:
         self._control.ask_config(call.arguments.text("url"))
-
-    def _get_project_config_poll(self, _: GuiRpcCall) -> str:
-        return _result("project_config", self._control.config_errand, write_project_config)
 
     def _lookup_account(self, call: GuiRpcCall) -> None:
         given = call.arguments

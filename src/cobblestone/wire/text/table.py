@@ -12,13 +12,13 @@ Both are compiled when they are first used: most programs need few of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, Generic, TypeVar, cast, get_type_hints
 
 from cobblestone.domain.values import made_of_fields
-from cobblestone.wire.text.reader import HUGE, MAX_NAME, MAX_TEXT
+from cobblestone.wire.text.reader import HUGE, MAX_NAME, MAX_TEXT, FieldReader, Fields, Lenience
 from cobblestone.wire.text.writer import check_finite, line_text
 
 T = TypeVar("T")
@@ -255,6 +255,11 @@ class FieldTable(Generic[T]):
         return _compiled(
             [head, "get = reader.fields.get", "made = new(cls)", *lines, "return made"], "read", scope
         )
+
+    def read_named(self, found: Iterable[Fields], where: str, notes: list[Lenience]) -> tuple[T, ...]:
+        """Read several blocks, with the field ``name``; those without a usable one are left out."""
+        readers = (FieldReader(each, where, notes) for each in found)
+        return tuple(self.read(reader, name=name) for reader in readers if (name := reader.name()))
 
     def layout(
         self,
