@@ -33,7 +33,7 @@ from cobblestone.client.sandbox.containers import find_engine
 from cobblestone.client.sandbox.sandbox import Sandbox, SandboxChoice, detect_sandbox
 from cobblestone.domain.computing import ClientConfig, ComputingPreferences
 from cobblestone.domain.computing import Mode as ModeNumber
-from cobblestone.domain.values import changed
+from cobblestone.domain.values import changed, form_of
 from cobblestone.ops.aside import read_aside
 from cobblestone.ops.environment import environment_without_proxies
 from cobblestone.ops.files import write_durably
@@ -418,16 +418,16 @@ class Conditions:
         kinds = (CPU, *(coproc.type for coproc in usable_coprocs(self._coprocs, self.config)))
         limits = content.app_config
         excluded = self._in_force.config.exclude_gpus
-        return ProjectDescription(
+        return form_of(
+            ProjectDescription,
+            limits,
+            project,
             id=project.master_url,
             share=project.resource_share,
             supplies=tuple(kind for kind in kinds if kind not in project.no_rsc_apps) or (CPU,),
             forbidden=tuple(sorted({*project.no_rsc_pref, *project.no_rsc_ams, *limits.no_rsc})),
-            priority_group=limits.priority_group,
             no_new_work=project.dont_request_more_work or project.ended,
             suspended=project.suspended_via_gui,
-            non_cpu_intensive=project.non_cpu_intensive,
-            dont_use_dcf=project.dont_use_dcf,
             max_concurrent=limits.project_max_concurrent,
             app_max_concurrent={
                 name: app.max_concurrent for name, app in limits.apps.items() if app.max_concurrent

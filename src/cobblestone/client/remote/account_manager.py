@@ -150,9 +150,10 @@ class ManagerContacts:
         return form_of(
             ManagerRequest,
             account,
+            facts,
+            facts.host,
+            self._state.notes,
             name=account.login,
-            host_cpid=facts.host.host_cpid,
-            domain_name=facts.host.domain_name,
             client_version=VERSION_TEXT,
             run_mode={1: "always", 2: "auto", 3: "never"}[
                 self._state.notes.run_mode.now(self._client.loop.clock())
@@ -162,11 +163,6 @@ class ManagerContacts:
                 _project(content, dynamic=account.dynamic) for content in self._state.contents.values()
             ),
             working_preferences=facts.preferences,
-            stored_preferences=facts.stored_preferences,
-            host=facts.host,
-            coprocs=facts.coprocs,
-            time_stats=facts.time_stats,
-            net_stats=self._state.notes.net_stats,
             with_results=bool(account.send_tasks),
             contents=tuple(self._state.contents.values()) if account.send_tasks else (),
         )

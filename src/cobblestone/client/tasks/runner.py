@@ -275,12 +275,9 @@ class Runner:
             form_of(
                 Ended,
                 verdict,
+                task,
                 name=name,
                 stderr=stderr,
-                cpu_time=task.cpu_time,
-                elapsed=task.elapsed,
-                peak_working_set=task.peak_working_set,
-                intops_cumulative=task.intops_cumulative,
                 outputs=outputs,
                 delay_seconds=verdict.delay_seconds
                 or (RESTART_SECONDS if verdict.ending is Ending.RESTART else 0.0),
