@@ -69,7 +69,7 @@ def limits(world: World) -> Any:
 
 def says(world: World) -> str:
     before = world.client.journal.last
-    world.client.transfers._say("", "Started download of x")
+    world.client.transfers.say("", "Started download of x")
     return "".join(each.body for each in world.client.journal.since(before))
 
 

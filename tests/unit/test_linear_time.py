@@ -331,11 +331,6 @@ READERS: dict[str, Reader] = {
         "file_info result file_ref name OUTFILE_0", "output_template",
     ),
     # what several of these consist of
-    "wire.text.reader:cut_verbatim": text(lambda body: reader.cut_verbatim(body, ("a", "b")), 8 * MB, "b c"),
-    "wire.text.reader:parse_unusual": Reader(
-        lambda body: reader.parse_unusual(body.decode("latin-1"), "root", ("a", "b"), []),
-        reader.MAX_UNUSUAL_CHARS, "root", "b c",
-    ),
     "wire.text.reader:unescape": text(reader.unescape, MB),
     "wire.text.reader:unescape_html": text(reader.unescape_html, MB, "&not &#9"),
     "wire.text.reader:read_stderr": Reader(of_notes(reader.read_stderr), 8 * MB, names="stderr_txt message core_client_version"),
@@ -555,7 +550,7 @@ ROOMS = (
 )
 """Where bytes and texts of strangers are read."""
 READING = re.compile(
-    r"(parse|read|receive|split|cut_verbatim|unescape|gunzip|unzip|data_received|decode|legal|canonical|verify)(_|$)"
+    r"(parse|read|receive|split|unescape|gunzip|unzip|data_received|decode|legal|canonical|verify)(_|$)"
 )
 """Names of functions that read."""
 FOREIGN = {"body", "data", "content", "chunk", "query", "page", "misc", "raw", "block", "accepted"}

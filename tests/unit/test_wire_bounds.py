@@ -16,6 +16,7 @@ from cobblestone.wire.project.account import (
 )
 from cobblestone.wire.project.pages import scheduler_urls
 from cobblestone.wire.project.upload import UploadStatus, write_upload_reply
+from cobblestone.wire.scheduler import request_layout
 from cobblestone.wire.scheduler.job import read_app_info
 from cobblestone.wire.text import reader, tree
 from cobblestone.wire.text.reader import Lenience, LenienceKind
@@ -47,11 +48,13 @@ def test_any_other_free_text_is_cut(notes: list[Lenience]):
     assert cut(notes)
 
 
-def test_many_free_texts_are_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(reader, "MAX_PIECES", 2)
-    assert len(reader.cut_verbatim("<x>1</x>" * 2, ["x"])[1]) == 2
-    with pytest.raises(RemoteProtocolError, match="more than 2 free texts"):
-        reader.cut_verbatim("<x>1</x>" * 3, ["x"])
+@pytest.mark.parametrize("text", ["<stderr_out><b><b><b></stderr_out>", "<x/>"])
+def test_many_elements_of_an_unusual_request_are_refused(monkeypatch: pytest.MonkeyPatch, text: str):
+    monkeypatch.setattr(request_layout, "MAX_UNUSUAL_TAGS", 5)
+    body = "<scheduler_request ><hostid>1</hostid>{}</scheduler_request>"
+    assert request_layout.take_apart(body.format(text * 2).encode(), []).top["hostid"] == "1"
+    with pytest.raises(RemoteProtocolError, match="more than 5 tags"):
+        request_layout.take_apart(body.format(text * 3).encode(), [])
 
 
 @pytest.mark.parametrize("tag", ["<b>1</b>", "<b/><b/>"])

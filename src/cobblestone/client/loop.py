@@ -21,38 +21,24 @@ from cobblestone.policy.client.core.values import Reading
 LONGEST_ALARM = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopHooks:
-    """What the loop calls."""
-
-    readings: Callable[[], Sequence[Reading]]  #: what running tasks have last said
-    carry_out: Callable[[Instruction], None]
-    saved: Callable[[], None]  #: everything is on disk
-
-
+@dataclass(eq=False, kw_only=True)
 class Loop:
     """Tells the core what happens, and has its instructions carried out.
 
     The order of each round is fixed: events to the core, everything to disk, then the instructions.
     """
 
-    def __init__(
-        self,
-        state: ClientDatabase,
-        journal: Journal,
-        decisions: CoreDriver,
-        hooks: LoopHooks,
-        *,
-        clock: Callable[[], float],
-    ) -> None:
-        self.clock = clock
-        self.may_act = (
-            False  #: not before everything is prepared, nor when jobs are told to end: instructions wait
-        )
-        self._state = state
-        self._journal = journal
-        self._decisions = decisions
-        self._hooks = hooks
+    state: ClientDatabase
+    journal: Journal
+    decisions: CoreDriver
+    clock: Callable[[], float]
+    readings: Callable[[], Sequence[Reading]]  #: what running tasks have last said
+    carry_out: Callable[[Instruction], None]
+    saved: Callable[[], None]  #: called when everything is on disk
+    #: not before everything is prepared, nor when jobs are told to end: instructions wait
+    may_act: bool = False
+
+    def __post_init__(self) -> None:
         self._pending: deque[Event] = deque()
         self._held_back: list[Instruction] = []
         self._draining = False
@@ -76,35 +62,35 @@ class Loop:
         while self._pending:
             events = list(self._pending)
             self._pending.clear()
-            readings = self._hooks.readings()
+            readings = self.readings()
             if readings and any(event.decisive for event in events):
                 events.insert(0, JobProgressed(self.clock(), tuple(readings)))
             refused: list[Refusal] = []
-            self._held_back += self._decisions.tell(*events, refused=refused)
+            self._held_back += self.decisions.tell(*events, refused=refused)
             for event, error in refused:
-                self._journal.say(
+                self.journal.say(
                     f"Internal error: the core refused {type(event).__name__}: {error}", priority=3
                 )
-        if text := self._decisions.fault:
-            self._decisions.fault = ""
-            self._journal.alert(
+        if text := self.decisions.fault:
+            self.decisions.fault = ""
+            self.journal.alert(
                 f"Your own policy does not decide: {text}. Until the next start the policy {USUAL} decides; no task is lost."
             )
         if self.save() and self.may_act:
             instructions, self._held_back = self._held_back, []
             for instruction in instructions:
-                self._hooks.carry_out(instruction)
+                self.carry_out(instruction)
 
     def save(self) -> bool:
         """Write what has changed; a disk that is full does not end the client, but nothing new is begun."""
-        journal = self._journal
+        journal = self.journal
         try:
-            self._state.flush()
+            self.state.flush()
         except StoreError as error:
             if journal.last == 0 or str(error) not in journal.since(journal.last - 1)[-1].body:
                 journal.say(str(error), priority=2)
             return False
-        self._hooks.saved()
+        self.saved()
         return True
 
     def set_alarm(self, at: float) -> None:
@@ -127,7 +113,7 @@ class Loop:
     def _background_done(self, task: asyncio.Task[Any]) -> None:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            self._journal.say(f"Internal error: {type(error).__name__}: {error}", priority=3)
+            self.journal.say(f"Internal error: {type(error).__name__}: {error}", priority=3)
 
     async def end_background(self) -> None:
         """Cancel what goes on beside, and wait until it has ended."""

@@ -11,7 +11,7 @@ import datetime
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from cobblestone.client.benchmarks import BenchmarkFailed, are_due, run_benchmarks
@@ -33,10 +33,11 @@ from cobblestone.client.sandbox.containers import find_engine
 from cobblestone.client.sandbox.sandbox import Sandbox, SandboxChoice, detect_sandbox
 from cobblestone.domain.computing import ClientConfig, ComputingPreferences
 from cobblestone.domain.computing import Mode as ModeNumber
-from cobblestone.domain.values import changed
+from cobblestone.domain.values import changed, form_of
 from cobblestone.ops.aside import read_aside
 from cobblestone.ops.environment import environment_without_proxies
 from cobblestone.ops.files import write_durably
+from cobblestone.policy.client.core import events as ev
 from cobblestone.policy.client.core.values import (
     CPU,
     GpuExclusion,
@@ -71,16 +72,6 @@ DAY = 86400.0
 PATIENCE = 60.0
 
 
-@dataclass(slots=True)
-class Changed:
-    """Changes since the last query."""
-
-    preferences: SchedulingPreferences | None = None
-    devices: HostDevices | None = None
-    permission: Permission | None = None
-    projects: bool = False
-
-
 class Conditions:
     """Describes the computer, reads the preference files, and watches current activity."""
 
@@ -101,7 +92,8 @@ class Conditions:
         self._stopped_since = (
             self._started
         )  #: preferences allow no computing, and the clock alone does not change that
-        self._told = Changed()
+        self._told: dict[type[ev.Event], ev.Event] = {}
+        self.projects_changed = False  #: by a file, since it was set back
         self._files = PreferenceFiles(folders.root)
         self._in_force = InForce(ComputingPreferences(), ClientConfig())
         self._problems: tuple[str, ...] = ()
@@ -289,8 +281,8 @@ class Conditions:
         self._stamp = self._looks()
         self._journal.flags = self.config.log_flags
         self._journal.keep(self.config.max_event_log_lines)
-        self._told.projects = True
-        self._told.preferences = None
+        self.projects_changed = True
+        self._told.pop(ev.PreferencesChanged, None)
 
     def read_own_apps(self, content: ProjectContent) -> list[str]:
         """Take over the volunteer's own programs for a project; return sentences about errors in the file."""
@@ -306,7 +298,7 @@ class Conditions:
 
     def modes_changed(self) -> None:
         """Note that the volunteer has set a mode."""
-        self._told.devices = None
+        self._told.pop(ev.DevicesChanged, None)
 
     def clock_set_back(self, seconds: float) -> None:
         """Move waiting times, and the start, back with a clock that was set back."""
@@ -426,16 +418,16 @@ class Conditions:
         kinds = (CPU, *(coproc.type for coproc in usable_coprocs(self._coprocs, self.config)))
         limits = content.app_config
         excluded = self._in_force.config.exclude_gpus
-        return ProjectDescription(
+        return form_of(
+            ProjectDescription,
+            limits,
+            project,
             id=project.master_url,
             share=project.resource_share,
             supplies=tuple(kind for kind in kinds if kind not in project.no_rsc_apps) or (CPU,),
             forbidden=tuple(sorted({*project.no_rsc_pref, *project.no_rsc_ams, *limits.no_rsc})),
-            priority_group=limits.priority_group,
             no_new_work=project.dont_request_more_work or project.ended,
             suspended=project.suspended_via_gui,
-            non_cpu_intensive=project.non_cpu_intensive,
-            dont_use_dcf=project.dont_use_dcf,
             max_concurrent=limits.project_max_concurrent,
             app_max_concurrent={
                 name: app.max_concurrent for name, app in limits.apps.items() if app.max_concurrent
@@ -450,19 +442,18 @@ class Conditions:
             ),
         )
 
-    def changes(self) -> Changed:
-        """Return the changes that the core has not been told yet."""
+    def news(self) -> list[ev.Event]:
+        """Return what the core has not been told yet of preferences, devices and permission."""
         self._decide()
-        told, news = self._told, Changed()
-        news.projects, told.projects = told.projects, False
-        preferences, devices, permission = self.scheduling(), self.devices(), self.permission()
-        if told.preferences != preferences:
-            news.preferences = told.preferences = preferences
-        if told.devices != devices:
-            news.devices = told.devices = devices
-        if told.permission != permission:
-            news.permission = told.permission = permission
-        return news
+        now = self._clock()
+        current: list[ev.Event] = [
+            ev.PreferencesChanged(now, self.scheduling()),
+            ev.DevicesChanged(now, self.devices()),
+            ev.PermissionChanged(now, self.permission()),
+        ]
+        told = {kind: changed(event, now=now) for kind, event in self._told.items()}
+        self._told |= {type(each): each for each in current}
+        return [each for each in current if told.get(type(each)) != each]
 
     def patience(self) -> float:
         """Return how long, in seconds, a job that must leave memory may run on to its next checkpoint."""

@@ -19,7 +19,7 @@ from typing import Any
 from cobblestone.client.conditions.conditions import Conditions
 from cobblestone.client.conditions.host import ReportedHost
 from cobblestone.client.daemon.news import changed_descriptions, events_at_start, stalled_downloads
-from cobblestone.client.loop import Loop, LoopHooks
+from cobblestone.client.loop import Loop
 from cobblestone.client.projects.connections import Connections
 from cobblestone.client.projects.contacts import ContactPorts, Contacts
 from cobblestone.client.projects.jobs import Jobs
@@ -99,17 +99,10 @@ class Client:
             policy=self.state.notes.policy,
             seed=self.rng.randrange(2**32) if seed is None else seed,
         )
-        hooks = LoopHooks(readings=self._readings, carry_out=self._carry_out, saved=self._remove_unneeded)
-        self.loop = Loop(self.state, self.journal, self.decisions, hooks, clock=clock)
-        self.jobs = Jobs(
-            self.state,
-            self.folders,
-            self.journal,
-            self.transfers,
-            clock=clock,
-            post=self.loop.post,
-            facts=self.facts,
+        self.loop = form_of(
+            Loop, self, readings=self._readings, carry_out=self._carry_out, saved=self._remove_unneeded
         )
+        self.jobs = form_of(Jobs, self, post=self.loop.post)
         self.feeds = FeedReader(self.state, self.journal, clock=clock, rng=self.rng)
         self.accounting = RunAccounting(self.state)
         self.timeline = RunTimeline(self.state)
@@ -333,20 +326,14 @@ class Client:
 
     def apply_conditions(self) -> None:
         """Apply preferences and the state of the computer."""
-        now = self.clock()
-        changed = self.conditions.changes()
-        if changed.preferences:
-            self.loop.post(ev.PreferencesChanged(now, changed.preferences))
-        if changed.devices:
-            self.loop.post(ev.DevicesChanged(now, changed.devices))
-        if changed.permission:
-            self.loop.post(ev.PermissionChanged(now, changed.permission))
-            self.transfers.allowed = not changed.permission.network
-            if not self.transfers.allowed:
-                self.transfers.suspend()
+        self.loop.post(*self.conditions.news())
+        self.transfers.allowed = not self.conditions.permission().network
+        if not self.transfers.allowed:
+            self.transfers.suspend()
         self._limit()
         self._connect()
-        if changed.projects:
+        if self.conditions.projects_changed:
+            self.conditions.projects_changed = False
             self.describe_projects()
 
     def _limit(self) -> None:

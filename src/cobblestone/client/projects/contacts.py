@@ -284,7 +284,7 @@ class Contacts:
         self._state.flush()  # a number is never used twice
         self._announce(content, wanted)
         body = write_scheduler_request(make_request(self._state, content, wanted, ports.facts()))
-        read, _ = await contact_scheduler(ports.connections.http, project.scheduler_urls, body, ports.rng)
+        read = await contact_scheduler(ports.connections.http, project.scheduler_urls, body, ports.rng)
         if not self._attached(content):
             return
         now = loop.clock()

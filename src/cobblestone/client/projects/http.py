@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from cobblestone.client.projects.connections import Connections, read_body, send
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
-from cobblestone.wire.client.records import FileRecord
+from cobblestone.wire.client.records import FileRecord, TransferProgress
 from cobblestone.wire.project.upload import (
     FileSizeQuery,
     FileUpload,
@@ -40,17 +40,6 @@ DROPPED_TAIL = 5000
 UNKNOWN_SIZE_LIMIT = 2**40
 
 Throttle = Callable[[int], Awaitable[None]]
-
-
-@dataclass(slots=True)
-class TransferProgress:
-    """The progress of a transfer, for display."""
-
-    url: str
-    offset: float = 0.0
-    bytes: float = 0.0
-    moved: int = 0  #: bytes over the network in this try
-    started: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +106,7 @@ async def download(
     if info is None or not info.urls:
         return TransferOutcome(False, "the project gave no address for it", permanent=True, code=-224)
     compressed = bool(info.gzipped_url) and file.url_index == 0 and file.num_retries == 0
-    url = info.gzipped_url if compressed else info.urls[file.url_index % len(info.urls)]
-    progress.url = url
+    url = progress.url = info.gzipped_url if compressed else file.url
     growing = partial_path(path, compressed=compressed)
     expected = info.gzipped_nbytes if compressed else info.nbytes
     try:
@@ -315,8 +303,7 @@ async def upload(
     target = file.upload
     if target is None:
         return TransferOutcome(False, "the project gave no address for it", permanent=True, code=-161)
-    urls = (target.upload_url, *target.other_upload_urls)
-    url = progress.url = urls[file.url_index % len(urls)]
+    url = progress.url = file.url
     size = int(file.nbytes)
     try:
         offset = 0

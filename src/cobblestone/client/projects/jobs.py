@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from cobblestone.client.conditions.host import ReportedHost
@@ -37,27 +38,19 @@ MAX_TRICKLE = 64 * 1024
 SAME_NAME_PAUSE = 60.0
 
 
+@dataclass(eq=False, kw_only=True)
 class Jobs:
     """Carries out the core's instructions about jobs, and reports what happens to them."""
 
-    def __init__(
-        self,
-        state: ClientDatabase,
-        folders: DataFolder,
-        journal: Journal,
-        transfers: Transfers,
-        *,
-        clock: Callable[[], float],
-        post: Callable[[ev.Event], None],
-        facts: Callable[[], ReportedHost],
-    ) -> None:
-        self._state = state
-        self._folders = folders
-        self._journal = journal
-        self._transfers = transfers
-        self._clock = clock
-        self._post = post
-        self._facts = facts
+    state: ClientDatabase
+    folders: DataFolder
+    journal: Journal
+    transfers: Transfers
+    clock: Callable[[], float]
+    post: Callable[[ev.Event], None]
+    facts: Callable[[], ReportedHost]
+
+    def __post_init__(self) -> None:
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._checked: set[tuple[str, str]] = set()
         self._wanted: set[str] = set()  # identities of jobs that ought to run now
@@ -81,7 +74,7 @@ class Jobs:
     def find(self, identity: str) -> tuple[ProjectContent, JobRecord] | None:
         """Return the records of a job, unless it has been removed."""
         project, name = job_place(identity)
-        content = self._state.contents.get(project)
+        content = self.state.contents.get(project)
         job = content.jobs.get(name) if content else None
         return (content, job) if content is not None and job is not None else None
 
@@ -99,28 +92,28 @@ class Jobs:
             self._runner().resume(job.name)
             return
         if self._identities.setdefault(job.name, identity) != identity:
-            until = self._clock() + SAME_NAME_PAUSE
+            until = self.clock() + SAME_NAME_PAUSE
             job.waits_for = "a job of the same name of another project is in memory"
-            self._post(ev.JobDeferred(self._clock(), identity, until))
+            self.post(ev.JobDeferred(self.clock(), identity, until))
             return
         job.devices = instances
         if job.task.slot < 0:
             job.task.slot = self._free_slot()
-        self._state.put_job(job)
+        self.state.put_job(job)
         self._starting[identity] = asyncio.create_task(self._start(identity, content, job))
 
     async def _start(self, identity: str, content: ProjectContent, job: JobRecord) -> None:
         try:
-            self._state.flush()  # the slot is known before anything is in it
+            self.state.flush()  # the slot is known before anything is in it
             problem = await asyncio.to_thread(self._check_inputs, content, job)
             if problem:
                 self._failed_before_start(content, job, problem)
                 return
             if identity in self._wanted:
                 spec = make_task_spec(
-                    self._state,
-                    self._folders,
-                    self._facts(),
+                    self.state,
+                    self.folders,
+                    self.facts(),
                     content,
                     job,
                     config=self.config,
@@ -133,7 +126,7 @@ class Jobs:
             self._runner().quit(job.name)
         elif identity not in self._wanted and not job.ready_to_report:
             self._identities.pop(job.name, None)
-            self._post(ev.TaskStopped(self._clock(), identity))
+            self.post(ev.TaskStopped(self.clock(), identity))
 
     def suspend(self, identity: str) -> None:
         """Suspend a job and leave it in memory."""
@@ -151,7 +144,7 @@ class Jobs:
         if found and found[1].task.pid:
             self._runner().quit(found[1].name, patience)
         elif identity not in self._starting:
-            self._post(ev.TaskStopped(self._clock(), identity))
+            self.post(ev.TaskStopped(self.clock(), identity))
 
     def abort(self, identity: str, exit_status: int, words: str) -> None:
         """Abort a job."""
@@ -168,7 +161,7 @@ class Jobs:
 
     def no_processes(self) -> None:
         """Record that no job is in memory: those of an earlier client, which may have been killed, were ended."""
-        for content in self._state.contents.values():
+        for content in self.state.contents.values():
             for job in content.jobs.values():
                 job.task.pid, job.task.state, job.task.scheduled = 0, 0, False
 
@@ -228,12 +221,12 @@ class Jobs:
     # -- what is told to a job --------------------------------------------------------------------------
 
     def _free_slot(self) -> int:
-        taken = {job.task.slot for content in self._state.contents.values() for job in content.jobs.values()}
+        taken = {job.task.slot for content in self.state.contents.values() for job in content.jobs.values()}
         return next(number for number in range(len(taken) + 1) if number not in taken)
 
     def _check_inputs(self, content: ProjectContent, job: JobRecord) -> str:
         """Return the error in a job's files; programs and inputs are checked again before first use."""
-        folder = self._folders.project(job.project)
+        folder = self.folders.project(job.project)
         for name in needed_files(content, job):
             file = content.files.get(name)
             if file is None or file.download is None or file.own:
@@ -260,14 +253,14 @@ class Jobs:
             case Started():
                 job.task.started, job.task.pid, job.task.slot = True, event.pid, event.slot
                 verb = "Restarting" if event.resumed else "Starting"
-                self._journal.say(f"{verb} task {job.name}", job.project, flag="task")
-                self._state.put_job(job)
+                self.journal.say(f"{verb} task {job.name}", job.project, flag="task")
+                self.state.put_job(job)
             case Checkpointed():
                 task = job.task
                 task.checkpoint_cpu_time, task.checkpoint_elapsed_time = event.cpu_time, event.elapsed
                 task.checkpoint_fraction_done = event.fraction_done
-                self._state.put_job(job)
-                self._post(ev.JobCheckpointed(self._clock(), identity, event.elapsed))
+                self.state.put_job(job)
+                self.post(ev.JobCheckpointed(self.clock(), identity, event.elapsed))
             case TrickleUp():
                 self._trickle(job, event)
             case UploadWanted():
@@ -276,7 +269,7 @@ class Jobs:
                     self._uploads[job.project, file.name] = (event.name, event.open_name)
                     self._want_upload(file, event.file.nbytes, event.file.md5)
             case Notice():
-                self._journal.say(event.text, job.project, 2 if event.important else 1)
+                self.journal.say(event.text, job.project, 2 if event.important else 1)
             case Ended():
                 self._identities.pop(event.name, None)
                 if event.name in self._gone:
@@ -287,12 +280,12 @@ class Jobs:
         try:
             text = event.path.read_bytes()[:MAX_TRICKLE].decode("utf-8", "replace")
         except OSError as error:
-            self._journal.say(f"A message of {job.name} cannot be read: {error.strerror}", job.project)
+            self.journal.say(f"A message of {job.name} cannot be read: {error.strerror}", job.project)
             return
-        self._state.add_trickle(job.project, job.name, self._clock(), event.variety, text)
-        self._state.flush()
+        self.state.add_trickle(job.project, job.name, self.clock(), event.variety, text)
+        self.state.flush()
         event.path.unlink(missing_ok=True)
-        self._post(ev.ContactAsked(self._clock(), job.project, "trickle"))
+        self.post(ev.ContactAsked(self.clock(), job.project, "trickle"))
 
     def _ended(self, identity: str, content: ProjectContent, job: JobRecord, event: Ended) -> None:
         task = job.task
@@ -301,26 +294,26 @@ class Jobs:
         job.final_elapsed_time, job.final_cpu_time = event.elapsed, event.cpu_time
         job.final_peak_working_set_size = max(job.final_peak_working_set_size, event.peak_working_set)
         job.intops_cumulative = event.intops_cumulative
-        now = self._clock()
+        now = self.clock()
         match event.ending:
             case Ending.STOPPED | Ending.RESTART:
                 if event.ending is Ending.RESTART:
-                    self._journal.say(
+                    self.journal.say(
                         f"Task {job.name} ended too early: {event.text}. It will be restarted", job.project
                     )
-                self._state.put_job(job)
-                self._post(ev.TaskStopped(now, identity))
+                self.state.put_job(job)
+                self.post(ev.TaskStopped(now, identity))
                 if event.ending is Ending.RESTART and event.delay_seconds:
-                    self._post(ev.JobDeferred(now, identity, now + event.delay_seconds))
+                    self.post(ev.JobDeferred(now, identity, now + event.delay_seconds))
             case Ending.POSTPONED:
                 job.waits_for = event.text
-                self._journal.say(
+                self.journal.say(
                     f"Task {job.name} asks for a pause of {event.delay_seconds:.0f} s: {event.text}",
                     job.project,
                     2 if event.as_notice else 1,
                 )
-                self._state.put_job(job)
-                self._post(ev.JobDeferred(now, identity, now + event.delay_seconds))
+                self.state.put_job(job)
+                self.post(ev.JobDeferred(now, identity, now + event.delay_seconds))
             case Ending.FINISHED:
                 self._finished(content, job, event)
             case Ending.FAILED | Ending.ABORTED:
@@ -340,14 +333,14 @@ class Jobs:
                 self._want_upload(file, output.nbytes, output.md5)
         uploading = self._uploads_left(content, job)
         job.state = ClientJobState.UPLOADING if uploading else ClientJobState.UPLOADED
-        self._journal.say(f"Computation for task {job.name} finished", job.project, flag="task")
+        self.journal.say(f"Computation for task {job.name} finished", job.project, flag="task")
         self._close(content, job, uploading=uploading, failed=False)
 
     def _want_upload(self, file: FileRecord, nbytes: int, md5: str) -> None:
         file.nbytes, file.md5_cksum, file.wanted_upload = float(nbytes), md5, True
         file.status = FileStatus.PRESENT
-        self._state.put_file(file)
-        self._transfers.want(file)
+        self.state.put_file(file)
+        self.transfers.want(file)
 
     def _uploads_left(self, content: ProjectContent, job: JobRecord) -> bool:
         files = (content.files.get(ref.file_name) for ref in job.result.file_refs)
@@ -357,21 +350,21 @@ class Jobs:
         """Record that the job's computing is over."""
         identity = job_id(job.project, job.name)
         self._wanted.discard(identity)
-        job.completed_time = self._clock()
+        job.completed_time = self.clock()
         job.ready_to_report = not uploading
         slot, job.task.slot = job.task.slot, -1
         job.task.started = job.task.scheduled = False
         project = content.project
         if failed:
             project.njobs_error += 1
-            self._journal.say(f"Task {job.name} failed: {job.error_message}", job.project)
+            self.journal.say(f"Task {job.name} failed: {job.error_message}", job.project)
         else:
             project.njobs_success += 1
         project.elapsed_time += job.final_elapsed_time
-        self._state.put_project(project)
-        self._state.put_job(job)
+        self.state.put_project(project)
+        self.state.put_job(job)
         kind = ev.JobFailed if failed else ev.JobFinished
-        self._post(kind(self._clock(), identity, job.final_elapsed_time, uploading))
+        self.post(kind(self.clock(), identity, job.final_elapsed_time, uploading))
         if slot >= 0:
             asyncio.create_task(self._runner().discard(slot))  # noqa: RUF006  # emptying may be left to the next start
 
@@ -393,18 +386,18 @@ class Jobs:
             if _waits_for_files(job):
                 for file in missing_files(content, job):
                     if file.status is FileStatus.ABSENT:
-                        self._transfers.want(file)
+                        self.transfers.want(file)
         for ref in content.project.project_files:
             file = content.files.get(ref.file_name)
             if file is not None and file.status is FileStatus.ABSENT and file.download is not None:
-                self._transfers.want(file)
+                self.transfers.want(file)
         for file in content.files.values():
             if file.upload is not None and file.wanted_upload and file.status is FileStatus.PRESENT:
-                self._transfers.want(file)
+                self.transfers.want(file)
 
     def transferred(self, file: FileRecord) -> None:
         """Record the end of a transfer, successful or not."""
-        content = self._state.contents.get(file.project)
+        content = self.state.contents.get(file.project)
         if content is None:
             return
         if file.upload is not None:
@@ -421,8 +414,8 @@ class Jobs:
                 self._failed_before_start(content, job, words, ClientJobState.DOWNLOADING)
             elif not missing_files(content, job):
                 job.state = ClientJobState.DOWNLOADED
-                self._state.put_job(job)
-                self._post(ev.JobReady(self._clock(), job_id(job.project, job.name)))
+                self.state.put_job(job)
+                self.post(ev.JobReady(self.clock(), job_id(job.project, job.name)))
 
     def _uploaded(self, content: ProjectContent, file: FileRecord) -> None:
         told = self._uploads.pop((file.project, file.name), None)
@@ -431,14 +424,14 @@ class Jobs:
         for job in content.jobs.values():
             if job.state is ClientJobState.UPLOADING and not self._uploads_left(content, job):
                 job.state, job.ready_to_report = ClientJobState.UPLOADED, True
-                self._state.put_job(job)
-                self._post(ev.JobUploaded(self._clock(), job_id(job.project, job.name)))
+                self.state.put_job(job)
+                self.post(ev.JobUploaded(self.clock(), job_id(job.project, job.name)))
 
     def forget(self, content: ProjectContent, jobs: Iterable[JobRecord]) -> None:
         """Remove reported jobs, and files that are no longer needed."""
         for job in jobs:
             content.jobs.pop(job.name, None)
-            self._state.drop("job", job.project, job.name)
+            self.state.drop("job", job.project, job.name)
         self.collect_garbage(content)
 
     def collect_garbage(self, content: ProjectContent) -> None:
@@ -447,7 +440,7 @@ class Jobs:
         units = {job.result.wu_name for job in content.jobs.values()}
         for name in [name for name in content.workunits if name not in units]:
             del content.workunits[name]
-            self._state.drop("workunit", url, name)
+            self.state.drop("workunit", url, name)
         used = {version for job in content.jobs.values() if (version := content.version_of(job))}
         latest: dict[tuple[str, str, str], int] = {}
         for version in content.versions:
@@ -458,7 +451,7 @@ class Jobs:
             outdated = version.version_num < latest[place] and not content.project.anonymous_platform
             if outdated and version not in used:
                 content.versions.remove(version)
-                self._state.drop_version(url, version)
+                self.state.drop_version(url, version)
         needed = {ref.file_name for version in content.versions for ref in version.file_refs}
         needed |= {ref.file_name for unit in content.workunits.values() for ref in unit.file_refs}
         needed |= {ref.file_name for job in content.jobs.values() for ref in job.result.file_refs}
@@ -469,9 +462,9 @@ class Jobs:
         for file in gone:
             del content.files[file.name]
             self._checked.discard((url, file.name))
-            self._state.drop("file", url, file.name)
-            self._transfers.forget(url, file.name)
-            path = self._folders.project(url) / file.name
+            self.state.drop("file", url, file.name)
+            self.transfers.forget(url, file.name)
+            path = self.folders.project(url) / file.name
             self.unneeded += [path, partial_path(path), partial_path(path, compressed=True)]
 
 

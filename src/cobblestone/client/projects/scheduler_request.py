@@ -45,10 +45,13 @@ def make_request(
     cpu = contact.requests.get(CPU, NOTHING)
     shares = [c.project.resource_share for c in state.contents.values()]
     runnable = [c.project.resource_share for c in state.contents.values() if not c.project.suspended_via_gui]
-    return SchedulerRequest(
-        authenticator=project.authenticator,
+    return form_of(
+        SchedulerRequest,
+        project,
+        project.user,
+        facts,
+        state.notes,
         hostid=project.host.id,
-        rpc_seqno=project.rpc_seqno,
         client_version=VERSION_NUMBER,
         client_version_text=VERSION_TEXT,
         resource_share_fraction=_part(project.resource_share, shares),
@@ -64,14 +67,10 @@ def make_request(
         client_cap_plan_class=True,
         client_cap_file_challenge=project.asks_about_files,
         platforms=("anonymous", *facts.platforms) if project.anonymous_platform else facts.platforms,
-        code_sign_key=project.code_sign_key,
         working_global_preferences=GlobalPreferences(text=facts.preferences) if facts.preferences else None,
         global_preferences=GlobalPreferences(text=facts.stored_preferences)
         if facts.stored_preferences
         else None,
-        cross_project_id=project.user.cross_project_id,
-        time_stats=facts.time_stats,
-        net_stats=state.notes.net_stats,
         host_info=facts.host,
         disk_usage=DiskUsage(
             d_boinc_used_total=facts.used_by_all,
@@ -167,11 +166,10 @@ def _reported_files(content: ProjectContent, job: JobRecord) -> list[ReportedFil
         if file is None or file.upload is None or (file.status is FileStatus.ABSENT and not file.error):
             continue
         found.append(
-            ReportedFile(
-                name=file.name,
-                nbytes=file.nbytes,
+            form_of(
+                ReportedFile,
+                file,
                 max_nbytes=float(file.upload.max_nbytes),
-                md5_cksum=file.md5_cksum,
                 upload_url=file.upload.upload_url,
                 error_msg=file.error,
             )

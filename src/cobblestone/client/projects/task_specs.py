@@ -65,8 +65,11 @@ def make_task_spec(
     ]
     flops = version.flops or 1e9
     seconds = max(MAX_ELAPSED_MIN, workunit.rsc_fpops_bound / flops) if workunit.rsc_fpops_bound else 0.0
-    return TaskSpec(
-        name=job.name,
+    return form_of(
+        TaskSpec,
+        job,
+        version,
+        config,
         project_url=job.project,
         project_dir=folder,
         main_program=main.file_name,
@@ -79,11 +82,9 @@ def make_task_spec(
         outputs=tuple(outputs),
         init=_init_data(state, facts, content, job, version, checkpoint_seconds),
         mapped=_api(version.api_version) >= (6, 0),
-        needs_network=version.needs_network,
         uses_gpu=bool(version.coproc_type),
         in_container=CONTAINER_CLASS in version.plan_class and bool(facts.host.docker_version),
         niceness=_niceness(version, config),
-        stderr_head=config.stderr_head,
         limits=TaskLimits(
             memory_bytes=_memory_limit(
                 workunit.rsc_memory_bound, facts.host.m_nbytes, strict=content.project.strict_memory_bound
@@ -126,18 +127,16 @@ def _init_data(
     return form_of(
         InitData,
         workunit,
+        job.result,
+        facts,
+        project.user,
+        project,
         client_version=VERSION,
         app_version=job.result.version_num,
-        plan_class=job.result.plan_class,
-        wu_name=workunit.name,
         user_id=project.user.id,
-        team_id=project.user.team_id,
         host_id=project.host.id,
         user_name=project.user.name,
-        team_name=project.user.team_name,
-        authenticator=project.authenticator,
         acct_mgr_url=manager.url if manager else "",
-        project_preferences=project.project_preferences,
         global_preferences=facts.preferences,
         user_total_credit=project.user.total_credit,
         user_expavg_credit=project.user.expavg_credit,
@@ -150,8 +149,6 @@ def _init_data(
         gpu_device_num=job.devices[0] if job.devices else -1,
         gpu_usage=version.coproc_count,
         computation_deadline=job.result.report_deadline,
-        host=facts.host,
-        coprocs=facts.coprocs,
         app_files=tuple(ref.file_name for ref in version.file_refs),
     )
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -49,29 +50,22 @@ class RateLimiter:
             await asyncio.sleep(min(self._free_at - now, 60.0))
 
 
+@dataclass(eq=False)
 class Transfers:
     """Starts, follows and repeats transfers.  ``finished`` is called after each that ended, successful or not."""
 
-    def __init__(
-        self,
-        state: ClientDatabase,
-        connections: Connections,
-        *,
-        version: int,
-        clock: Callable[[], float],
-        rng: random.Random,
-        finished: Callable[[FileRecord], None],
-        say: Callable[[str, str], None],
-        folder_of: Callable[[str], Path],
-        measured: Callable[[float, bool, float], None],
-    ) -> None:
-        self._state = state
-        self._clock = clock
-        self._rng = rng
-        self._finished = finished
-        self._say = say
-        self._folder_of = folder_of
-        self._measured = measured  # bytes, whether up, and since when
+    state: ClientDatabase
+    connections: Connections
+    _: KW_ONLY
+    version: int
+    clock: Callable[[], float]
+    rng: random.Random
+    finished: Callable[[FileRecord], None]
+    say: Callable[[str, str], None]
+    folder_of: Callable[[str], Path]
+    measured: Callable[[float, bool, float], None]  #: bytes, whether up, and since when
+
+    def __post_init__(self) -> None:
         self._wanted: dict[tuple[str, str], FileRecord] = {}
         self._running: dict[tuple[str, str], tuple[asyncio.Task[None], Waiting]] = {}
         self.projects = Backoffs(PROJECT_FAILURES)
@@ -80,7 +74,7 @@ class Transfers:
         self.up = RateLimiter()
         self.limits = TransferLimits()
         self.allowed = True  #: whether the network may be used
-        self._exchange = TransferContext(connections, version, self.down.take, self.up.take)
+        self._exchange = TransferContext(self.connections, self.version, self.down.take, self.up.take)
         self.look_again = float("inf")
 
     # -- what is wanted ---------------------------------------------------------------------------------
@@ -88,8 +82,8 @@ class Transfers:
     def want(self, file: FileRecord) -> None:
         """Request the transfer of this file."""
         if not file.first_request_time:
-            file.first_request_time = self._clock()
-            self._state.put_file(file)
+            file.first_request_time = self.clock()
+            self.state.put_file(file)
         self._wanted[file.project, file.name] = file
 
     def forget(self, project: str, name: str | None = None) -> None:
@@ -107,7 +101,7 @@ class Transfers:
             return False
         file.next_request_time = 0.0
         self.projects.succeeded(direction(project, upload=file.upload is not None))
-        self.servers.succeeded(_server(_url(file)))
+        self.servers.succeeded(_server(file.url))
         self.poll()
         return True
 
@@ -118,8 +112,8 @@ class Transfers:
             return False
         self.forget(project, name)
         file.status, file.error = FileStatus.FAILED, "the transfer was aborted by the user"
-        self._state.put_file(file)
-        self._finished(file)
+        self.state.put_file(file)
+        self.finished(file)
         return True
 
     def busy(self, project: str, *, upload: bool) -> bool:
@@ -144,7 +138,7 @@ class Transfers:
         self.servers.clock_set_back(seconds)
         for file in self._wanted.values():
             file.next_request_time -= min(seconds, file.next_request_time)
-            self._state.put_file(file)
+            self.state.put_file(file)
 
     def listed(self) -> Iterator[tuple[FileRecord, TransferProgress | None, float]]:
         """Return every transfer: the file, its progress if it runs, and the end of its project's wait."""
@@ -166,7 +160,7 @@ class Transfers:
             projects=self.projects,
             servers=self.servers,
             limits=self.limits,
-            now=self._clock(),
+            now=self.clock(),
         )
         self.look_again = choice.look_again
         for text in choice.start:
@@ -191,7 +185,7 @@ class Transfers:
         return Waiting(
             file=f"{file.project}|{file.name}",
             project=file.project,
-            server=_server(_url(file)),
+            server=_server(file.url),
             upload=file.upload is not None,
             due=file.next_request_time,
             first_try=file.num_retries == 0,
@@ -199,12 +193,12 @@ class Transfers:
 
     async def _run(self, file: FileRecord) -> None:
         key = (file.project, file.name)
-        path = self._folder_of(file.project) / file.name
-        begin = self._clock()
-        progress = TransferProgress(_url(file), started=begin)
+        path = self.folder_of(file.project) / file.name
+        begin = self.clock()
+        progress = TransferProgress(file.url, started=begin)
         self._exchange.progress["|".join(key)] = progress
-        content = self._state.contents.get(file.project)
-        self._say(file.project, f"Started {'upload' if file.upload else 'download'} of {file.name}")
+        content = self.state.contents.get(file.project)
+        self.say(file.project, f"Started {'upload' if file.upload else 'download'} of {file.name}")
         try:
             if file.upload is not None:
                 outcome = await upload(self._exchange, file, path, progress)
@@ -216,22 +210,22 @@ class Transfers:
             if key in self._running and self._running[key][0] is asyncio.current_task():
                 del self._running[key]
         if key in self._wanted:
-            self._ended(file, outcome, progress, self._clock() - begin)
+            self._ended(file, outcome, progress, self.clock() - begin)
             self.poll()
 
     def _ended(
         self, file: FileRecord, outcome: TransferOutcome, progress: TransferProgress, seconds: float
     ) -> None:
-        now = self._clock()
+        now = self.clock()
         up = file.upload is not None
         server = _server(progress.url)
         file.time_so_far += seconds
         file.last_bytes_xferred = progress.bytes
-        self._state.add_transferred(
+        self.state.add_transferred(
             int(now // 86400), progress.moved if up else 0.0, 0.0 if up else float(progress.moved)
         )
         if outcome.ok:
-            self._measured(progress.moved, up, progress.started)
+            self.measured(progress.moved, up, progress.started)
         if not outcome.server_down:
             self.servers.succeeded(server)
         if outcome.ok:
@@ -239,55 +233,39 @@ class Transfers:
             file.status = FileStatus.UPLOADED if up else FileStatus.PRESENT
             file.nbytes = float(outcome.nbytes)
             file.num_retries, file.next_request_time = 0, 0.0
-            self._say(
+            self.say(
                 file.project,
                 f"Finished {'upload' if up else 'download'} of {file.name} ({outcome.nbytes} bytes)",
             )
         else:
             self._failed(file, outcome, server, now)
-        self._state.put_file(file)
+        self.state.put_file(file)
         if file.status is not FileStatus.ABSENT and not (up and file.status is FileStatus.PRESENT):
             self._wanted.pop((file.project, file.name), None)
-            self._finished(file)
+            self.finished(file)
 
     def _failed(self, file: FileRecord, outcome: TransferOutcome, server: str, now: float) -> None:
         up = file.upload is not None
         file.num_retries += 1
         file.url_index += 1
-        cycle = file.url_index % _mirrors(file) == 0
+        cycle = file.url_index % max(1, len(file.urls)) == 0
         what = "Upload" if up else "Download"
         if (outcome.permanent and cycle) or now - file.first_request_time > GIVE_UP_AFTER:
             file.status = FileStatus.FAILED
             number = f"{outcome.code} " if outcome.code else ""
             file.error = f"{number}({outcome.error})"
-            self._say(file.project, f"Giving up on {what.lower()} of {file.name}: {outcome.error}")
+            self.say(file.project, f"Giving up on {what.lower()} of {file.name}: {outcome.error}")
             return
         if outcome.server_down:
-            self.servers.failed(server, now, rng=self._rng)
+            self.servers.failed(server, now, rng=self.rng)
         if not cycle:  # the next mirror at once
             file.next_request_time = now
-            self._say(file.project, f"{what} of {file.name} failed: {outcome.error}. Trying another server")
+            self.say(file.project, f"{what} of {file.name} failed: {outcome.error}. Trying another server")
             return
-        self.projects.failed(direction(file.project, upload=up), now, rng=self._rng)
-        wait = transfer_backoff(file.num_retries, rng=self._rng)
+        self.projects.failed(direction(file.project, upload=up), now, rng=self.rng)
+        wait = transfer_backoff(file.num_retries, rng=self.rng)
         file.next_request_time = now + wait
-        self._say(
-            file.project, f"{what} of {file.name} failed: {outcome.error}. Trying again in {wait:.0f} s"
-        )
-
-
-def _mirrors(file: FileRecord) -> int:
-    if file.upload is not None:
-        return 1 + len(file.upload.other_upload_urls)
-    return max(1, len(file.download.urls)) if file.download else 1
-
-
-def _url(file: FileRecord) -> str:
-    if file.upload is not None:
-        urls: tuple[str, ...] = (file.upload.upload_url, *file.upload.other_upload_urls)
-    else:
-        urls = file.download.urls if file.download else ()
-    return urls[file.url_index % len(urls)] if urls else ""
+        self.say(file.project, f"{what} of {file.name} failed: {outcome.error}. Trying again in {wait:.0f} s")
 
 
 def _server(url: str) -> str:

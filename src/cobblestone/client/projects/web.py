@@ -43,40 +43,32 @@ class ProjectNotReached(CobblestoneError):
     """A project could not be reached, or its answer could not be read."""
 
 
-async def read_bounded(http: httpx.AsyncClient, request: httpx.Request, limit: int) -> bytes:
-    """Return the body of an answer with status 200.  Raises Unreachable."""
+async def fetch(
+    http: httpx.AsyncClient, url: str, limit: int = PAGE_BYTES, *, form: bytes | None = None
+) -> bytes:
+    """GET a page, or POST to it; return the body of an answer with status 200.  Raises ProjectNotReached."""
     import httpx
 
     try:
+        request = http.build_request("GET" if form is None else "POST", url, content=form)
+        if form is not None:
+            request.headers["Content-Type"] = "application/x-www-form-urlencoded"
         async with asyncio.timeout(MOST_SECONDS), contextlib.aclosing(await send(http, request)) as response:
             if response.status_code != 200:
-                raise ProjectNotReached(f"{request.url} was answered with HTTP status {response.status_code}")
+                raise ProjectNotReached(f"{url} was answered with HTTP status {response.status_code}")
             return await read_body(response, limit)
     except RemoteProtocolError as error:
-        raise ProjectNotReached(f"{request.url} {error}") from error
+        raise ProjectNotReached(f"{url} {error}") from error
     except TimeoutError as error:
-        raise ProjectNotReached(f"{request.url} did not answer within {MOST_SECONDS:.0f} s") from error
+        raise ProjectNotReached(f"{url} did not answer within {MOST_SECONDS:.0f} s") from error
     except httpx.HTTPError as error:
-        raise ProjectNotReached(
-            f"{request.url} cannot be reached: {str(error) or type(error).__name__}"
-        ) from error
-    except httpx.InvalidURL as error:
-        raise ProjectNotReached(f"{request.url} is not a valid address: {error}") from error
-
-
-async def fetch(http: httpx.AsyncClient, url: str, limit: int = PAGE_BYTES) -> bytes:
-    """GET a page.  Raises Unreachable."""
-    import httpx
-
-    try:
-        request = http.build_request("GET", url)
+        raise ProjectNotReached(f"{url} cannot be reached: {str(error) or type(error).__name__}") from error
     except (httpx.InvalidURL, ValueError) as error:
         raise ProjectNotReached(f"{url[:100]} is not a valid address: {error}") from error
-    return await read_bounded(http, request, limit)
 
 
 async def fetch_config(http: httpx.AsyncClient, url: str) -> ProjectConfig:
-    """Return a project's description of itself, with its master URL checked.  Raises Unreachable or RemoteProtocolError."""
+    """Return a project's description of itself, with its master URL checked.  Raises ProjectNotReached or RemoteProtocolError."""
     base = canonical_master_url(url)
     config = await read_aside(parse_project_config, await fetch(http, project_config_url(base)))
     if config.master_url:
@@ -88,7 +80,7 @@ async def fetch_schedulers(http: httpx.AsyncClient, master_url: str) -> tuple[tu
     """Return the addresses of a project's schedulers, from its front page, and whether it runs on this program.
 
     Raises:
-        Unreachable: the page cannot be had, or names no scheduler.
+        ProjectNotReached: the page cannot be had, or names no scheduler.
     """
     page = await fetch(http, master_url)
     urls = await read_aside(scheduler_urls, page)
@@ -100,26 +92,22 @@ async def fetch_schedulers(http: httpx.AsyncClient, master_url: str) -> tuple[tu
 
 
 async def account_request(http: httpx.AsyncClient, url: str) -> str:
-    """Look up or create an account; return its key.  Raises Unreachable or RemoteProtocolError."""
+    """Look up or create an account; return its key.  Raises ProjectNotReached or RemoteProtocolError."""
     return await read_aside(parse_account_out, await fetch(http, url))
 
 
 async def contact_scheduler(
     http: httpx.AsyncClient, urls: tuple[str, ...], body: bytes, rng: random.Random
-) -> tuple[ReadReply, bytes]:
-    """Send a request to one of the schedulers, the next after a failure; return the parsed and the raw reply.
+) -> ReadReply:
+    """Send a request to one of the schedulers, the next after a failure.
 
     Raises:
-        Unreachable: none of them gave an answer that can be read.
+        ProjectNotReached: none of them gave an answer that can be read.
     """
     last: CobblestoneError = ProjectNotReached("the project names no scheduler")
     for url in rng.sample(urls, len(urls)):
-        request = http.build_request(
-            "POST", url, content=body, headers={"Content-Type": "application/x-www-form-urlencoded"}
-        )
         try:
-            answer = await read_bounded(http, request, MAX_BYTES)
-            return await read_aside(parse_scheduler_reply, answer), answer
+            return await read_aside(parse_scheduler_reply, await fetch(http, url, MAX_BYTES, form=body))
         except (ProjectNotReached, RemoteProtocolError) as error:
             last = error
     raise ProjectNotReached(str(last)) from last

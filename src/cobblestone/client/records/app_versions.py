@@ -15,7 +15,7 @@ from cobblestone.client.records.folders import APP_INFO
 from cobblestone.client.records.state import ClientDatabase
 from cobblestone.domain.computing import AppConfig, VersionUsage
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.domain.values import changed
+from cobblestone.domain.values import changed, form_of
 from cobblestone.policy.client.host.tasks import override_usage
 from cobblestone.wire.client.records import FileRecord, FileStatus, JobRecord, ProjectContent
 from cobblestone.wire.scheduler.job import (
@@ -45,16 +45,7 @@ def with_versions_in_force(content: ProjectContent) -> ProjectContent:
 def _overridden(version: AppVersionBlock, config: AppConfig) -> AppVersionBlock:
     if not (config.apps or config.versions):
         return version
-    usage = override_usage(
-        VersionUsage(
-            app_name=version.app_name,
-            plan_class=version.plan_class,
-            avg_ncpus=version.avg_ncpus,
-            gpu_usage=version.coproc_count,
-            cmdline=version.cmdline,
-        ),
-        config,
-    )
+    usage = override_usage(form_of(VersionUsage, version, gpu_usage=version.coproc_count), config)
     return changed(version, avg_ncpus=usage.avg_ncpus, coproc_count=usage.gpu_usage, cmdline=usage.cmdline)
 
 

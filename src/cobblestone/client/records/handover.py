@@ -17,6 +17,7 @@ from cobblestone.client.records.folders import PASSWORD_FILE, DataFolder
 from cobblestone.client.records.identity import VERSION, platforms
 from cobblestone.client.records.state import DATABASE, ClientDatabase
 from cobblestone.domain.errors import ConfigError, Conflict, RemoteProtocolError
+from cobblestone.domain.values import form_of
 from cobblestone.ops.files import write_private
 from cobblestone.wire.client.gui_rpc import daily_transfers
 from cobblestone.wire.client.objects import write_account_file, write_statistics
@@ -181,20 +182,9 @@ def _write(state: ClientDatabase, target: Path) -> None:
         for name, text in write_manager_files(asdict(notes.manager)).items():
             _put(target / name, text)
     _put(target / "daily_xfer_history.xml", daily_transfers(state.transferred()[:DAYS]))
-    host = HostInfo(
-        host_cpid=notes.host_cpid,
-        p_ncpus=os.cpu_count() or 1,
-        p_fpops=notes.p_fpops,
-        p_iops=notes.p_iops,
-        p_calculated=notes.p_calculated,
-    )
-    whole = StateFile(
-        host=host,
-        time_stats=notes.time_stats,
-        net_stats=notes.net_stats,
-        modes=(notes.run_mode.permanent, notes.gpu_mode.permanent, notes.network_mode.permanent),
-        contents=state.contents,
-    )
+    modes = (notes.run_mode.permanent, notes.gpu_mode.permanent, notes.network_mode.permanent)
+    host = form_of(HostInfo, notes, p_ncpus=os.cpu_count() or 1, product_name="")
+    whole = form_of(StateFile, notes, host=host, modes=modes, contents=state.contents)
     _put(target / STATE_FILE, write_whole_state(whole, client=VERSION, platform=platforms()[0]))
 
 

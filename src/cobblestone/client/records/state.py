@@ -214,8 +214,8 @@ class ClientDatabase:
 
     def note(self, name: str, kind: type[T]) -> T | None:
         """Return a named value as stored."""
-        row = self._one("SELECT body FROM note WHERE name = ?", name)
-        return msgspec.json.decode(row[0], type=kind) if row else None
+        rows = self._all("SELECT body FROM note WHERE name = ?", name)
+        return msgspec.json.decode(rows[0][0], type=kind) if rows else None
 
     def flush(self) -> None:
         """Write all marked changes, atomically.  Raises StoreError; the marks stay."""
@@ -395,10 +395,6 @@ class ClientDatabase:
             return self._database.execute(sql, values).fetchall()
         except sqlite3.Error as error:
             raise StoreError(f"{self.folder / DATABASE} cannot be read: {error}.") from error
-
-    def _one(self, sql: str, *values: Any) -> Any:
-        found = self._all(sql, *values)
-        return found[0] if found else None
 
 
 def _version_name(version: AppVersionBlock) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cobblestone.client.projects.web import ProjectNotReached, read_bounded
+from cobblestone.client.projects.web import ProjectNotReached, fetch
 from cobblestone.client.records.app_versions import version_in_force
 from cobblestone.client.records.identity import VERSION_TEXT, platforms
 from cobblestone.client.records.state import ManagerAttachment
@@ -117,8 +117,7 @@ class ManagerContacts:
         url = f"{account.url}rpc.php"
         try:
             body = write_manager_request(self._request(account))
-            request = self._client.connections.http.build_request("POST", url, content=body)
-            answer = await read_bounded(self._client.connections.http, request, MAX_BYTES)
+            answer = await fetch(self._client.connections.http, url, MAX_BYTES, form=body)
             reply = await read_aside(parse_manager_reply, answer)
         except (ProjectNotReached, CobblestoneError) as error:
             self._failed(account, str(error), now)
@@ -151,9 +150,10 @@ class ManagerContacts:
         return form_of(
             ManagerRequest,
             account,
+            facts,
+            facts.host,
+            self._state.notes,
             name=account.login,
-            host_cpid=facts.host.host_cpid,
-            domain_name=facts.host.domain_name,
             client_version=VERSION_TEXT,
             run_mode={1: "always", 2: "auto", 3: "never"}[
                 self._state.notes.run_mode.now(self._client.loop.clock())
@@ -163,11 +163,6 @@ class ManagerContacts:
                 _project(content, dynamic=account.dynamic) for content in self._state.contents.values()
             ),
             working_preferences=facts.preferences,
-            stored_preferences=facts.stored_preferences,
-            host=facts.host,
-            coprocs=facts.coprocs,
-            time_stats=facts.time_stats,
-            net_stats=self._state.notes.net_stats,
             with_results=bool(account.send_tasks),
             contents=tuple(self._state.contents.values()) if account.send_tasks else (),
         )

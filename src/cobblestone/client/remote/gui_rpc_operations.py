@@ -13,7 +13,6 @@ from cobblestone.domain.errors import CobblestoneError, ConfigError, Conflict, N
 from cobblestone.wire.client import gui_rpc as answers
 from cobblestone.wire.client.config import FLAGS, MAX_FILE_BYTES, NUMBERS, TEXTS, read_proxy
 from cobblestone.wire.client.gui_rpc import SUCCESS, GuiRpcCall, NoticeEntry
-from cobblestone.wire.client.records import FileRecord
 from cobblestone.wire.project.account import write_account_out
 from cobblestone.wire.project.pages import write_project_config
 from cobblestone.wire.text.reader import FieldReader
@@ -78,7 +77,7 @@ class Operations:
             "get_daily_xfer_history": lambda _: answers.daily_transfers(
                 state.transferred(int(view.loop.clock() // 86400) - 30)
             ),
-            "get_old_results": self._get_old_results,
+            "get_old_results": lambda _: answers.old_results(state.history(view.loop.clock() - HOUR)),
             "exchange_versions": lambda _: answers.client_version(self._identity),
             "get_newer_version": lambda _: answers.newer_version(),
             "get_all_projects_list": self._all_projects_list,
@@ -119,28 +118,15 @@ class Operations:
         return answers.disk_usage(projects, total=total, free=free, used=used, allowed=allowed)
 
     def _get_file_transfers(self, _: GuiRpcCall) -> str:
-        now = self._view.loop.clock()
-        rows: list[tuple[FileRecord, str, answers.RunningTransfer | None, float]] = []
-        for file, progress, backoff in self._view.transfers.listed():
-            running = None
-            if progress is not None:
-                seconds = max(now - progress.started, 0.001)
-                running = answers.RunningTransfer(
-                    url=progress.url,
-                    bytes_xferred=progress.bytes,
-                    speed=progress.moved / seconds,
-                    offset=progress.offset,
-                )
-            name = self._state.contents[file.project].project.project_name
-            rows.append((file, name, running, backoff))
-        return answers.file_transfers(rows, now)
+        rows = (
+            (file, self._state.contents[file.project].project.project_name, progress, backoff)
+            for file, progress, backoff in self._view.transfers.listed()
+        )
+        return answers.file_transfers(rows, self._view.loop.clock())
 
     def _get_statistics(self, _: GuiRpcCall) -> str:
         since = self._view.loop.clock() - self._view.conditions.config.save_stats_days * DAY
         return answers.statistics({url: self._state.credit_days(url, since) for url in self._state.contents})
-
-    def _get_old_results(self, _: GuiRpcCall) -> str:
-        return answers.old_results(self._state.history(self._view.loop.clock() - HOUR))
 
     # -- projects, jobs and files -------------------------------------------------------------------------
 
@@ -155,7 +141,9 @@ class Operations:
 
         return {
             "get_project_config": self._get_project_config,
-            "get_project_config_poll": self._get_project_config_poll,
+            "get_project_config_poll": lambda _: _result(
+                "project_config", control.config_errand, write_project_config
+            ),
             "get_project_init_status": lambda _: answers.project_init_status(),
             "lookup_account": self._lookup_account,
             "lookup_account_poll": self._account_poll,
@@ -182,9 +170,6 @@ class Operations:
 
     def _get_project_config(self, call: GuiRpcCall) -> None:
         self._control.ask_config(call.arguments.text("url"))
-
-    def _get_project_config_poll(self, _: GuiRpcCall) -> str:
-        return _result("project_config", self._control.config_errand, write_project_config)
 
     def _lookup_account(self, call: GuiRpcCall) -> None:
         given = call.arguments

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-import ipaddress
 import secrets
 import socket
 import ssl
@@ -51,24 +50,20 @@ if TYPE_CHECKING:
 
 PORT = 31416
 MAX_GUI_RPC_CONNECTIONS = 200
-MAX_FROM_ELSEWHERE = 50
 IDLE_SECONDS = 600.0
 FIRST_REQUEST_SECONDS = 30.0
 PIECE = 16 * 1024
-REMOTE_HOSTS = "remote_hosts.cfg"
 
 
 class GuiRpcServer:
-    """Listens on a port; every connection is one small task, and their number is limited."""
+    """Listens on a port, for this computer alone; every connection is one small task, and their number is limited."""
 
-    def __init__(self, controls: Controls, *, port: int = PORT, remote: bool = False) -> None:
+    def __init__(self, controls: Controls, *, port: int = PORT) -> None:
         self._view = controls.view
         self._operations = Operations(controls)
         self._port = port
-        self._remote = remote
         self._server: asyncio.Server | None = None
         self._connections: dict[asyncio.Task[None], float] = {}  #: with the time of the last request
-        self._complained = 0.0
 
     @property
     def port(self) -> int:
@@ -78,12 +73,11 @@ class GuiRpcServer:
     async def start(self) -> None:
         """Listen.  Raises ConfigError when the port is taken."""
         self._view.folders.password()  # managers look for its file
-        host = "0.0.0.0" if self._remote else "127.0.0.1"  # noqa: S104  # only when the volunteer allows it
         try:
             # As many are accepted at a time, before those that are too many are closed: with more of them a crowd would take all
             # the files that an ordinary user's program may have open (1024).
             self._server = await asyncio.start_server(
-                self._accept, host, self._port, limit=PIECE, backlog=MAX_GUI_RPC_CONNECTIONS
+                self._accept, "127.0.0.1", self._port, limit=PIECE, backlog=MAX_GUI_RPC_CONNECTIONS
             )
         except OSError as error:
             raise ConfigError(
@@ -101,45 +95,20 @@ class GuiRpcServer:
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer = str((writer.get_extra_info("peername") or ("",))[0])
-        local = _is_local(peer)
-        limit = MAX_GUI_RPC_CONNECTIONS if local else MAX_FROM_ELSEWHERE
-        if not (local or self._may_connect(peer)):
-            self._complain(peer)
-            writer.close()
-            return
-        if len(self._connections) >= limit:  # the one that has been silent longest gives way
+        if (
+            len(self._connections) >= MAX_GUI_RPC_CONNECTIONS
+        ):  # the one that has been silent longest gives way
             idle = min(self._connections, key=lambda task: self._connections[task])
             del self._connections[idle]
             idle.cancel()
-        task = asyncio.create_task(self._serve(reader, writer, local=local))
+        task = asyncio.create_task(self._serve(reader, writer))
         self._connections[task] = time.monotonic()
         task.add_done_callback(lambda done: self._connections.pop(done, None))
 
-    def _may_connect(self, peer: str) -> bool:
-        """Return whether ``remote_hosts.cfg`` names the peer; not needed if remote control is allowed to all."""
-        if self._remote:
-            return True
-        path = self._view.folders.root / REMOTE_HOSTS
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            for line in path.read_text(encoding="utf-8").splitlines():
-                name = line.strip()
-                if name and name[0] not in "#;" and peer in _addresses(name):
-                    return True
-        return False
-
-    def _complain(self, peer: str) -> None:
-        now = self._view.loop.clock()
-        if now - self._complained > 600:
-            self._complained = now
-            self._view.journal.say(f"GUI RPC connection from {peer} refused: it may not control this client")
-
-    async def _serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, local: bool
-    ) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = GuiRpcConnection(
             password=self._view.folders.password(),
-            local=local,
+            local=True,
             nonce=f"{secrets.randbits(64)}.{secrets.randbits(32)}",
         )
         patience, held = FIRST_REQUEST_SECONDS, 0
@@ -176,18 +145,6 @@ class GuiRpcServer:
             return write_reply(self._operations.carry_out(call))
         except CobblestoneError as error:
             return write_reply(write_error(str(error)))
-
-
-def _is_local(peer: str) -> bool:
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(peer).is_loopback
-    return False
-
-
-def _addresses(name: str) -> set[str]:
-    with contextlib.suppress(OSError):
-        return {str(info[4][0]) for info in socket.getaddrinfo(name, None)}
-    return set()
 
 
 PAGE = {

@@ -66,11 +66,10 @@ class Runner:
         *,
         environment: Mapping[str, str],
         clock: Clock = time.time,
-        ticks: Callable[[], float] = time.monotonic,
         timing: Timing | None = None,
     ) -> None:
         self.around = Surroundings(
-            data_dir=data_dir, sandbox=sandbox, clock=clock, ticks=ticks, emit=emit, timing=timing or Timing()
+            data_dir=data_dir, sandbox=sandbox, clock=clock, emit=emit, timing=timing or Timing()
         )
         self._environment = dict(environment)
         self.tasks: dict[str, RunningTask] = {}  #: all in memory, by their names
@@ -181,11 +180,11 @@ class Runner:
         """Tell jobs how much memory all of them may use together."""
         self.around.ram_allowed = ram_bytes
 
-    async def stop_all(self, patience: float = 0.0) -> None:
+    async def stop_all(self) -> None:
         """Have all jobs leave memory, and wait until the last of them has."""
         tasks = list(self.tasks.values())
         for task in tasks:
-            task.quit(patience)
+            task.quit(0.0)
         await asyncio.gather(*(task.ended.wait() for task in tasks), *self._finishing)
 
     async def discard(self, number: int) -> None:
@@ -276,12 +275,9 @@ class Runner:
             form_of(
                 Ended,
                 verdict,
+                task,
                 name=name,
                 stderr=stderr,
-                cpu_time=task.cpu_time,
-                elapsed=task.elapsed,
-                peak_working_set=task.peak_working_set,
-                intops_cumulative=task.intops_cumulative,
                 outputs=outputs,
                 delay_seconds=verdict.delay_seconds
                 or (RESTART_SECONDS if verdict.ending is Ending.RESTART else 0.0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,6 +43,7 @@ from cobblestone.client.tasks.description import (
     UploadWanted,
 )
 from cobblestone.client.tasks.slot import SharedSegment, job_environment, with_libraries
+from cobblestone.domain.values import form_of
 from cobblestone.ops.environment import Clock
 from cobblestone.policy.client.host.tasks import (
     EXIT_ABORTED_BY_CLIENT,
@@ -91,8 +93,8 @@ class Surroundings:
     data_dir: Path
     sandbox: Sandbox
     clock: Clock  #: Unix s
-    ticks: Callable[[], float]  #: seconds that pass while the computer is awake
     emit: Callable[[TaskEvent], None]
+    ticks: Callable[[], float] = time.monotonic  #: seconds that pass while the computer is awake
     timing: Timing
     throttled: bool = False
     network_suspended: bool = False
@@ -143,13 +145,7 @@ class RunningTask:
     def start(self, environment: Mapping[str, str], *, resumed: bool) -> None:
         """Start the process in a slot that is set up.  Raises OSError."""
         spec, around = self.spec, self.around
-        room = Room(
-            slot=self.folder.path,
-            project_dir=spec.project_dir,
-            needs_network=spec.needs_network,
-            uses_gpu=spec.uses_gpu,
-            processes=spec.limits.processes,
-        )
+        room = form_of(Room, spec, spec.limits, slot=self.folder.path)
         main = checked_physical_name(spec.main_program)
         words = [f"../../projects/{spec.project_dir.name}/{main}", *spec.arguments]
         wrapped = self.sandbox.wrap(room, with_libraries(spec, environment, words))
@@ -397,15 +393,14 @@ class RunningTask:
         oom = self.group is not None and self.group.out_of_memory_kills() > self.out_of_memory_before
         if self.group:
             self.group.close()
-        return ProcessEnd(
+        return form_of(
+            ProcessEnd,
+            self,
             exit_code=code,
             signal=number,
             codes_hide_signals=self.sandbox.hides_signals,
             finish=slot.read_finish(self.folder),
             temporary=slot.read_temporary_exit(self.folder),
-            quit_ordered=self.quit_ordered,
-            abort=self.abort,
-            killed_while_lingering=self.killed_while_lingering,
             out_of_memory=oom,
         )
 

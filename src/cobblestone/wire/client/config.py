@@ -458,7 +458,9 @@ def read_app_config(body: bytes) -> tuple[AppConfig, tuple[str, ...]]:
         project_max_concurrent=int(_optional(root, "project_max_concurrent", problems) or 0),
         report_results_immediately=at_once is not None and read_switch(at_once, problems),
         priority_group=int(_optional(root, "priority_group", problems) or 0),
-        no_rsc=tuple("" if name == "CPU" else name for name in map(_text, _some_of(root, "no_rsc")) if name),
+        no_rsc=tuple(
+            "" if name == "CPU" else name for name in map(_text, _some(root.iterfind("no_rsc"))) if name
+        ),
     ), tuple(problems)
 
 
@@ -495,12 +497,8 @@ def _excluded(element: Element, problems: list[str]) -> ExcludedGpu:
     )
 
 
-def _some(parent: Element) -> Iterable[Element]:
+def _some(parent: Iterable[Element]) -> Iterable[Element]:
     return list(parent)[:MAX_ENTRIES]
-
-
-def _some_of(parent: Element, name: str) -> Iterable[Element]:
-    return list(parent.iterfind(name))[:MAX_ENTRIES]
 
 
 def _text(element: Element | None, limit: int = MAX_TEXT) -> str:

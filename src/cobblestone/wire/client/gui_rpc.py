@@ -25,7 +25,14 @@ from cobblestone.wire.client.objects import (
     write_project_content,
     write_statistics,
 )
-from cobblestone.wire.client.records import DailyCredit, FileRecord, FileStatus, ProjectContent, ProjectRecord
+from cobblestone.wire.client.records import (
+    DailyCredit,
+    FileRecord,
+    FileStatus,
+    ProjectContent,
+    ProjectRecord,
+    TransferProgress,
+)
 from cobblestone.wire.project.account import md5_hex
 from cobblestone.wire.scheduler.host import (
     CoprocRequest,
@@ -215,16 +222,6 @@ class NoticeEntry:
     is_private: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningTransfer:
-    """A transfer in progress."""
-
-    url: str
-    bytes_xferred: float
-    speed: float
-    offset: float = 0.0
-
-
 def client_version(identity: ClientIdentity) -> str:
     """Answer to ``exchange_versions``."""
     major, minor, release = identity.version
@@ -331,14 +328,14 @@ def disk_usage(
 
 
 def file_transfers(
-    transfers: Iterable[tuple[FileRecord, str, RunningTransfer | None, float]], now: float
+    transfers: Iterable[tuple[FileRecord, str, TransferProgress | None, float]], now: float
 ) -> str:
     """Answer to ``get_file_transfers``: file, project name, what runs, and the end of the project's back-off."""
     return f"<file_transfers>\n{''.join(_transfer(*each, now) for each in transfers)}</file_transfers>\n"
 
 
 def _transfer(
-    file: FileRecord, project_name: str, running: RunningTransfer | None, backoff: float, now: float
+    file: FileRecord, project_name: str, running: TransferProgress | None, backoff: float, now: float
 ) -> str:
     upload = file.upload is not None
     size = file.nbytes or (file.download.nbytes if file.download else 0.0)
@@ -349,11 +346,12 @@ def _transfer(
     )
     active = ""
     if running:
-        left = (size - running.bytes_xferred) / running.speed if running.speed > 0 else 0.0
+        speed = running.moved / max(now - running.started, 0.001)
+        left = (size - running.bytes) / speed if speed > 0 else 0.0
         active = (
             f"    <file_xfer>\n{number('estimated_xfer_time_remaining', max(0.0, left), _I8)}"
-            f"{number('bytes_xferred', running.bytes_xferred, _I8)}{number('file_offset', running.offset, _I8)}"
-            f"{number('xfer_speed', running.speed, _I8)}{scalar('url', running.url, _I8)}    </file_xfer>\n"
+            f"{number('bytes_xferred', running.bytes, _I8)}{number('file_offset', running.offset, _I8)}"
+            f"{number('xfer_speed', speed, _I8)}{scalar('url', running.url, _I8)}    </file_xfer>\n"
         )
     status = 1 if upload and file.status is not FileStatus.FAILED else int(file.status)
     return (

@@ -181,6 +181,29 @@ class FileRecord:
     last_bytes_xferred: float = 0.0
     url_index: int = 0
 
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Return the addresses to be tried in turn."""
+        if self.upload is not None:
+            return (self.upload.upload_url, *self.upload.other_upload_urls)
+        return self.download.urls if self.download else ()
+
+    @property
+    def url(self) -> str:
+        """Return the address to be tried now; empty if there is none."""
+        return self.urls[self.url_index % len(self.urls)] if self.urls else ""
+
+
+@dataclass(slots=True)
+class TransferProgress:
+    """The progress of a transfer, for display."""
+
+    url: str
+    offset: float = 0.0
+    bytes: float = 0.0
+    moved: int = 0  #: bytes over the network in this try
+    started: float = 0.0
+
 
 @dataclass(slots=True, kw_only=True)
 class TaskFigures:

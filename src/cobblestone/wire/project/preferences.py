@@ -163,7 +163,8 @@ def write_global_preferences(
     """
     inner = _elements(values)
     for venue, own in (venues or {}).items():
-        _check_venue(venue)
+        if venue not in VENUES:
+            raise LocalProtocolError(f"{venue!r} is not a venue: use one of {', '.join(VENUES)}")
         inner += f'<venue name="{venue}">\n{_elements(own)}</venue>\n'
     return f"<global_preferences>\n{inner}</global_preferences>"
 
@@ -171,11 +172,6 @@ def write_global_preferences(
 def _elements(values: Mapping[str, float | bool | str]) -> str:
     _check_names(values)
     return "".join(scalar(name, value) for name, value in values.items())
-
-
-def _check_venue(venue: str) -> None:
-    if venue not in VENUES:
-        raise LocalProtocolError(f"{venue!r} is not a venue: use one of {', '.join(VENUES)}")
 
 
 def _check_names(values: Mapping[str, float | bool | str]) -> None:

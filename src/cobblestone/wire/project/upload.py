@@ -67,8 +67,7 @@ class UploadHeaderParser:
     before the body is: its first bytes may already be in `leftover`, the rest is the caller's to read.
     """
 
-    def __init__(self, *, max_header_bytes: int = MAX_HEADER_BYTES) -> None:
-        self._max_header_bytes = max_header_bytes
+    def __init__(self) -> None:
         self._buffer = bytearray()
         self._leftover = b""
         self._done = False
@@ -85,20 +84,19 @@ class UploadHeaderParser:
         """
         searched = max(0, len(self._buffer) - len("</get_file_size>"))
         self._buffer += chunk
-        match = _END_OF_HEADER.search(self._buffer, searched, self._max_header_bytes)
+        match = _END_OF_HEADER.search(self._buffer, searched, MAX_HEADER_BYTES)
         if match:
             return self._message(match)
-        if len(self._buffer) >= self._max_header_bytes:
+        if len(self._buffer) >= MAX_HEADER_BYTES:
             raise RemoteProtocolError(
-                f"no <data> within {self._max_header_bytes} bytes",
-                reply_hint="The upload header is too long.",
+                f"no <data> within {MAX_HEADER_BYTES} bytes", reply_hint="The upload header is too long."
             )
         return None
 
     def end_of_body(self) -> FileSizeQuery | FileUpload:
         """End the input; raises RemoteProtocolError, as the header was not complete."""
         # An empty file may come without the line end behind <data>.
-        match = _END_OF_HEADER.search(self._buffer + b"\n", 0, self._max_header_bytes)
+        match = _END_OF_HEADER.search(self._buffer + b"\n", 0, MAX_HEADER_BYTES)
         if match is None:
             raise RemoteProtocolError(
                 f"the upload header ends after {len(self._buffer)} bytes without <data> or <get_file_size>",

@@ -122,9 +122,9 @@ _REPORT = FieldTable(ReportedResult)
 _WRITTEN_REPORT = _REPORT.layout(tag="result")
 _FILE = FieldTable(ReportedFile)
 _WRITTEN_FILE = _FILE.layout(tag="file_info")
-_STICKY_FILE = FieldTable(StickyFile)
-_KEPT = _STICKY_FILE.layout("name", "nbytes", "status", tag="file_info", indent=_IN * 2, outside=_IN)
-_ANSWERED = _STICKY_FILE.layout(tag="file_info", indent=_IN * 2, outside=_IN)
+STICKY_FILE = FieldTable(StickyFile)
+_KEPT = STICKY_FILE.layout("name", "nbytes", "status", tag="file_info", indent=_IN * 2, outside=_IN)
+_ANSWERED = STICKY_FILE.layout(tag="file_info", indent=_IN * 2, outside=_IN)
 
 
 def read_reports(
@@ -196,12 +196,6 @@ def read_trickles(found: Sequence[str], notes: list[Lenience]) -> tuple[MsgFromH
             )
         )
     return tuple(trickles)
-
-
-def read_sticky_files(found: Sequence[Fields], notes: list[Lenience]) -> tuple[StickyFile, ...]:
-    """Read the files that stay on the computer; those without a name are left out."""
-    readers = (FieldReader(fields, "file_info", notes) for fields in found)
-    return tuple(_STICKY_FILE.read(reader, name=name) for reader in readers if (name := reader.name()))
 
 
 # -- writing --------------------------------------------------------------------------------------------

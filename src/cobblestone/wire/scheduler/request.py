@@ -37,11 +37,11 @@ from cobblestone.wire.scheduler.host import (
 )
 from cobblestone.wire.scheduler.job import write_coproc_use
 from cobblestone.wire.scheduler.report import (
+    STICKY_FILE,
     MsgFromHost,
     ReportedResult,
     StickyFile,
     read_reports,
-    read_sticky_files,
     read_trickles,
     write_report,
     write_sticky_file,
@@ -228,11 +228,11 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         file_transfer_results=transfers,
         trickles=trickles,
         trickles_truncated=parts.trickles_truncated,
-        sticky_files=read_sticky_files(parts.files, notes) if parts.files else (),
+        sticky_files=STICKY_FILE.read_named(parts.files, "file_info", notes),
         app_versions=_app_versions(parts, notes),
-        other_results=_other_results(parts, notes),
+        other_results=_OTHER_RESULT.read_named(parts.other_results or (), "other_result", notes),
         other_results_listed=parts.other_results is not None and not parts.others_truncated,
-        in_progress_results=_in_progress_results(parts, notes) if parts.in_progress else (),
+        in_progress_results=_IN_PROGRESS.read_named(parts.in_progress, "ip_result", notes),
         client_opaque=_client_opaque(parts, notes),
     )
     return changed(request, leniences=tuple(notes)) if notes else request
@@ -284,16 +284,6 @@ def _app_versions(parts: RequestParts, notes: list[Lenience]) -> tuple[ClientApp
             )
         )
     return tuple(versions)
-
-
-def _other_results(parts: RequestParts, notes: list[Lenience]) -> tuple[OtherResult, ...]:
-    readers = (FieldReader(fields, "other_result", notes) for fields in parts.other_results or ())
-    return tuple(_OTHER_RESULT.read(reader, name=name) for reader in readers if (name := reader.name()))
-
-
-def _in_progress_results(parts: RequestParts, notes: list[Lenience]) -> tuple[InProgressResult, ...]:
-    readers = (FieldReader(fields, "ip_result", notes) for fields in parts.in_progress)
-    return tuple(_IN_PROGRESS.read(reader, name=name) for reader in readers if (name := reader.name()))
 
 
 # -- writing --------------------------------------------------------------------------------------------

@@ -1,31 +1,27 @@
 """The positions of blocks and scalars in a scheduler request, as text, in any layout.
 
-The usual layout (client 7.20.5) is found in one pass, any other with lxml; both give the same `RequestParts`.
+The usual layout (client 7.20.5) is found in one pass, any other as a tree; both give the same `RequestParts`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TypeVar
 
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.wire.scheduler.host import COPROC_TYPES
 from cobblestone.wire.text.reader import (
     MAX_BLOCK_CHARS,
-    Element,
     Fields,
     Lenience,
     LenienceKind,
     UnusualLayout,
-    cut_verbatim,
-    element_fields,
-    elements,
     end_of_verbatim,
     note,
-    parse_unusual,
     scan_fields,
 )
+from cobblestone.wire.text.tree import Node, TreeReader
 
 Item = TypeVar("Item")
 
@@ -38,6 +34,8 @@ MAX_APP_VERSIONS = 1000
 MAX_OTHER_RESULTS = 5000
 MAX_PLATFORMS = 32
 MAX_COPROCS = 64
+#: Of a request in another layout than the usual one, free texts apart: a tree takes some 200 bytes an element.
+MAX_UNUSUAL_TAGS = 100_000
 
 FREE_TEXTS = ("working_global_preferences", "global_preferences", "client_opaque")
 _IGNORED = ("daily_xfer_history", "time_stats_log", "job_log", "user_keywords")
@@ -93,7 +91,7 @@ def take_apart(body: bytes, notes: list[Lenience]) -> RequestParts:
                 "no </scheduler_request>", reply_hint="The request was cut short."
             ) from None
         note(notes, LenienceKind.UNUSUAL_LAYOUT, str(unusual))
-    return _read_tree(text, notes)
+    return _read_tree(body, notes)
 
 
 # -- usual layout ---------------------------------------------------------------------------------------
@@ -306,59 +304,67 @@ def _app_version(block: str) -> tuple[Fields, Fields]:
 # -- any other layout -----------------------------------------------------------------------------------
 
 
-def _read_tree(text: str, notes: list[Lenience]) -> RequestParts:
-    skeleton, pieces = cut_verbatim(text, _VERBATIM)
-    root, repaired = parse_unusual(skeleton, ROOT, _FLAGS, notes)
-    top = element_fields(root)
+def _read_tree(body: bytes, notes: list[Lenience]) -> RequestParts:
+    reader = TreeReader(body, _VERBATIM, MAX_UNUSUAL_TAGS)
+    try:
+        root, faults = reader.element(ROOT), reader.faults
+    except RemoteProtocolError as error:
+        raise RemoteProtocolError(
+            f"it is not in the usual layout, and {error}", reply_hint=error.reply_hint
+        ) from error
+    if any("<!DOCTYPE" in fault or "<!ENTITY" in fault for fault in faults):
+        raise RemoteProtocolError("document types and entities are not accepted")
+    if faults:
+        note(notes, LenienceKind.RECOVERED, ROOT, faults[0])
 
-    def below(parent: Element, tag: str, limit: int) -> tuple[list[Element], bool]:
-        found = list(elements(parent, tag, anywhere=repaired))
+    def below(parent: Node, tag: str, limit: int) -> tuple[list[Node], bool]:
+        found = list(parent.everywhere(tag) if faults else parent.all(tag))
         if len(found) > limit:
             note(notes, LenienceKind.TOO_MANY, tag, f"more than {limit}")
         return found[:limit], len(found) > limit
 
-    def in_list(container: str, tag: str, limit: int) -> tuple[list[Element] | None, bool]:
+    def in_list(container: str, tag: str, limit: int) -> tuple[list[Node] | None, bool]:
         lists, _ = below(root, container, 1)
         return below(lists[0], tag, limit) if lists else (None, False)
 
-    def fields_of(found: Sequence[Element] | None) -> list[Fields]:
-        return [_resolved(element_fields(element), pieces) for element in found or ()]
-
     parts = RequestParts()
-    parts.top = top
-    parts.free_texts = {tag: pieces[top[tag]] for tag in FREE_TEXTS if top.get(tag) in pieces}
+    parts.top = _fields(root)
+    parts.free_texts = {tag: node.raw for tag in FREE_TEXTS if (node := root.find(tag))}
     for name in PLAIN_BLOCKS:
-        for fields in fields_of(below(root, name, 1)[0]):
-            parts.top |= fields
-    parts.platforms = fields_of(below(root, "alt_platform", MAX_PLATFORMS)[0])
+        for block in below(root, name, 1)[0]:
+            parts.top |= _fields(block)
+    parts.platforms = _each(below(root, "alt_platform", MAX_PLATFORMS)[0])
     for tag in COPROC_TYPES:
-        for element in (in_list("coprocs", tag, MAX_COPROCS)[0] or ())[:MAX_COPROCS]:
-            parts.coprocs.append((tag, _child_fields(element, "coproc_opencl") | element_fields(element)))
+        for node in in_list("coprocs", tag, MAX_COPROCS)[0] or ():
+            parts.coprocs.append((tag, _fields(node.inner("coproc_opencl")) | _fields(node)))
     results, parts.results_truncated = below(root, "result", MAX_RESULTS)
-    for fields, element in zip(fields_of(results), results, strict=True):
-        parts.results.append(
-            (fields, fields_of(list(element.iterchildren("file_info"))[:MAX_FILES_PER_RESULT]))
-        )
-    parts.files = fields_of(list(root.iterchildren("file_info"))[:MAX_FILE_INFOS])
+    for node in results:
+        files = list(node.all("file_info"))[:MAX_FILES_PER_RESULT]
+        parts.results.append((_fields(node), _each(files)))
+    parts.files = _each(list(root.all("file_info"))[:MAX_FILE_INFOS])
     trickles, parts.trickles_truncated = below(root, "msg_from_host", MAX_TRICKLES)
-    parts.trickles = [pieces.get(element.text or "", "") for element in trickles]
+    parts.trickles = [node.raw for node in trickles]
     versions, _ = in_list("app_versions", "app_version", MAX_APP_VERSIONS)
-    parts.app_versions = [(element_fields(v), _child_fields(v, "coproc")) for v in versions or ()]
+    parts.app_versions = [(_fields(node), _fields(node.inner("coproc"))) for node in versions or ()]
     others, truncated = in_list("other_results", "other_result", MAX_OTHER_RESULTS)
-    parts.other_results = fields_of(others) if others is not None else None
+    parts.other_results = _each(others) if others is not None else None
     # A repaired list may have lost entries, and a job that is not in it would be taken for lost.
-    parts.others_truncated = truncated or repaired
-    parts.in_progress = fields_of(in_list("in_progress_results", "ip_result", MAX_OTHER_RESULTS)[0])
+    parts.others_truncated = truncated or bool(faults)
+    parts.in_progress = _each(in_list("in_progress_results", "ip_result", MAX_OTHER_RESULTS)[0] or ())
     return parts
 
 
-def _resolved(fields: Fields, pieces: dict[str, str]) -> Fields:
-    for tag in ("stderr_out", "error_msg"):
-        if tag in fields:
-            fields[tag] = pieces.get(fields[tag], fields[tag])
-    return fields
+def _each(nodes: Iterable[Node]) -> list[Fields]:
+    return [_fields(node) for node in nodes]
 
 
-def _child_fields(element: Element, tag: str) -> Fields:
-    child = next(element.iterchildren(tag), None)
-    return element_fields(child) if child is not None else {}
+def _fields(node: Node) -> Fields:
+    """Return the scalars directly below an element, in the form of `scan_fields`."""
+    return {child.tag: _scalar(child) for child in node.children if not child.children}
+
+
+def _scalar(node: Node) -> str:
+    """Return an element's content: in a free text CDATA is a part of it, and ``<x/>`` means true for flags only."""
+    if node.attributes == "/":
+        return "1" if node.tag in _FLAGS else ""
+    return node.text if node.cdata and node.tag not in _VERBATIM else node.raw

@@ -6,9 +6,7 @@ copied in as it is, with NULs, with bytes of any encoding, with tags of its own.
 value is decoded on its own:
 
 * `scan_fields` reads blocks in the layout of the family's client.  It is quick, and it notices
-  (`UnusualLayout`) whenever anything but ``<name>text</name>`` is left over.
-* `cut_verbatim` and `parse_unusual` read any other layout with lxml, strictly first, then after repair in
-  recovery mode.  Recovery loses data silently, so it is the last resort and reported as a `Lenience`.
+  (`UnusualLayout`) whenever anything but ``<name>text</name>`` is left over; then `tree` reads it.
 * `FieldReader` turns scalars into bounded, finite values.
 
 Nothing here takes more than linear time: what comes in may be written to hurt.
@@ -22,7 +20,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Set
 from enum import StrEnum
 
 from lxml import etree
@@ -42,10 +40,8 @@ class LenienceKind(StrEnum):
     NAMELESS = "nameless"  #: a block without a usable name was dropped
     NOT_UTF8 = "not_utf8"  #: read as Latin-1 instead
     TOO_MANY = "too_many"  #: more elements than the bound; the rest was dropped
-    UNUSUAL_LAYOUT = (
-        "unusual_layout"  #: not the layout of the family's client; read with a general XML parser
-    )
-    RECOVERED = "recovered"  #: not well-formed either; repaired before reading, something may be lost
+    UNUSUAL_LAYOUT = "unusual_layout"  #: not the layout of the family's client; read as a tree
+    RECOVERED = "recovered"  #: not well-formed either; something may be lost
 
 
 @value(kw_only=True)
@@ -58,10 +54,7 @@ class Lenience:
 
 
 MAX_REQUEST_BYTES = 8 * 1024 * 1024
-#: Bound of what the general XML parser reads (free texts apart): its tree takes some 100 bytes an element.
-MAX_UNUSUAL_CHARS = 512 * 1024
 MAX_BLOCK_CHARS = 256 * 1024
-MAX_PIECES = 20_000
 MAX_TEXT = 1024
 MAX_NAME = 255
 MAX_LENIENCES = 100
@@ -82,9 +75,6 @@ _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _CONTROL_CODES = [code for code in (*range(0x20), 0x7F) if code not in (0x09, 0x0A, 0x0D)]
 _CONTROL_BYTES = bytes(_CONTROL_CODES)
 _CONTROL_CHARACTERS = dict.fromkeys(_CONTROL_CODES)
-_DECLARATION = re.compile(r"<\?xml[^<>]{0,200}\?>")
-_SPACED_TAG = re.compile(r"<\s{0,8}(/?)\s{0,8}(\w{1,64})\s{0,8}(/?)\s{0,8}>")
-_STRAY = re.compile(r"&(?!#\d{1,7};|#x[0-9a-fA-F]{1,6};|\w{1,20};)|<(?![/\w!])")
 _CDATA_END_OF_STDERR = re.compile(r"\]\]>\s*</stderr_out>", re.ASCII)
 
 
@@ -123,10 +113,12 @@ def scan_fields(block: str, where: str, wrappers: Iterable[str] = ()) -> Fields:
 
 
 def end_of_verbatim(text: str, tag: str, begin: int) -> int:
-    """Return the position of the closing tag of a free text from ``begin`` on; UnusualLayout if there is none."""
+    """Return the position of the closing tag of a free text from ``begin`` on; RemoteProtocolError if there is none."""
     end = text.find(f"</{tag}>", begin)
     if end < 0:
-        raise UnusualLayout(tag)
+        raise RemoteProtocolError(
+            f"<{tag}> at byte {begin} has no closing tag", reply_hint="The request was cut short."
+        )
     if tag == "stderr_out" and not text[begin:end].rstrip(WHITE_SPACE).endswith("]]>"):
         # A program may print the closing tag itself: within CDATA only the one behind "]]>" counts, unless
         # another stderr_out begins before it.
@@ -139,79 +131,10 @@ def end_of_verbatim(text: str, tag: str, begin: int) -> int:
     return end
 
 
-# -- any other layout -----------------------------------------------------------------------------------
-
-
-def cut_verbatim(text: str, tags: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Remove the contents of the given elements from a message, so that an XML parser can read the rest.
-
-    The outermost of two nested ones wins, whatever the inner text looks like.  Returns the message with a
-    number in each such element, and the contents by number.  Raises RemoteProtocolError for a missing
-    closing tag.
-    """
-    pieces: dict[str, str] = {}
-    out: list[str] = []
-    position = 0
-    # Not one regular expression for all: as long as it searches, all other threads wait.
-    nearest = {tag: text.find(f"<{tag}>") for tag in tags}
-    while found := [(at, tag) for tag, at in nearest.items() if at >= 0]:
-        at, tag = min(found)
-        begin = at + len(tag) + 2
-        try:
-            end = end_of_verbatim(text, tag, begin)
-        except UnusualLayout:
-            raise RemoteProtocolError(
-                f"<{tag}> at byte {begin} has no closing tag", reply_hint="The request was cut short."
-            ) from None
-        if len(pieces) == MAX_PIECES:
-            raise RemoteProtocolError(
-                f"more than {MAX_PIECES} free texts", reply_hint="The request is too long."
-            )
-        key = str(len(pieces))
-        pieces[key] = text[begin:end]
-        out += text[position:begin], key
-        position = end
-        nearest |= {each: text.find(f"<{each}>", end) for at, each in found if at < end}
-    out.append(text[position:])
-    return "".join(out), pieces
-
-
-def parse_unusual(text: str, root: str, flags: Iterable[str], notes: list[Lenience]) -> tuple[Element, bool]:
-    """Read a text with lxml; return the root element and whether the text had to be repaired.
-
-    ``flags`` are the elements for which ``<x/>`` means true.  Raises RemoteProtocolError.
-    """
-    if len(text) > MAX_UNUSUAL_CHARS:
-        raise RemoteProtocolError(
-            f"<{root}> is not in the usual layout, and too long to be read in any other"
-        )
-    if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise RemoteProtocolError("document types and entities are not accepted")
-    text = decode(text, root, notes).translate(_CONTROL_CHARACTERS)
-    text = _SPACED_TAG.sub(r"<\1\2\3>", _DECLARATION.sub("", text))
-    text = re.sub(rf"<({'|'.join(flags)})/>", r"<\1>1</\1>", text)
-    repaired = False
-    try:
-        tree = _parse(text, recover=False)
-    except etree.XMLSyntaxError as error:
-        repaired = True
-        note(notes, LenienceKind.RECOVERED, root, str(error))
-        try:
-            tree = _parse(_repair(text), recover=True)
-        except etree.XMLSyntaxError:
-            tree = None
-    if tree is not None and tree.tag != root:
-        tree = next(tree.iter(root), None)
-    if tree is None:
-        raise RemoteProtocolError(f"no <{root}> could be read")
-    return tree, repaired
-
-
-def safe_parser(*, encoding: str | None = None, recover: bool = False) -> etree.XMLParser:
+def safe_parser(*, encoding: str | None = None) -> etree.XMLParser:
     """Return a parser for untrusted XML: no entities, document types, network or huge trees; comments are left out."""
     return etree.XMLParser(
         encoding=encoding,
-        recover=recover,
         resolve_entities=False,
         no_network=True,
         load_dtd=False,
@@ -219,37 +142,6 @@ def safe_parser(*, encoding: str | None = None, recover: bool = False) -> etree.
         remove_comments=True,
         remove_pis=True,
     )
-
-
-def _parse(text: str, *, recover: bool) -> Element | None:
-    parser = safe_parser(encoding="utf-8", recover=recover)
-    return etree.fromstring(text.encode(), parser)
-
-
-def _repair(text: str) -> str:
-    """Escape stray ``&`` and ``<``, and resolve numeric references: lxml gives back invalid UTF-8 for surrogates."""
-    text = _REFERENCE.sub(_resolve_number, text)  # first: it would look at each "&lt;" that comes next
-    text = _STRAY.sub(lambda match: "&amp;" if match.group() == "&" else "&lt;", text)
-    return text.translate(_CONTROL_CHARACTERS)
-
-
-def _resolve_number(match: re.Match[str]) -> str:
-    character = _resolve(match)
-    return match.group() if character in "<>&\"'" else character
-
-
-def element_fields(element: Element) -> Fields:
-    """Return the scalars directly below an element, in the form of `scan_fields`."""
-    return {
-        child.tag: (child.text or "").replace("&", "&amp;").encode().decode("latin-1")
-        for child in element
-        if isinstance(child.tag, str) and not len(child)
-    }
-
-
-def elements(root: Element, tag: str, *, anywhere: bool) -> Iterator[Element]:
-    """Return elements of that name below the root; ``anywhere`` after recovery, which nests siblings."""
-    return root.iter(tag) if anywhere else root.iterchildren(tag)
 
 
 # -- values ---------------------------------------------------------------------------------------------

@@ -12,13 +12,13 @@ Both are compiled when they are first used: most programs need few of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, Generic, TypeVar, cast, get_type_hints
 
 from cobblestone.domain.values import made_of_fields
-from cobblestone.wire.text.reader import HUGE, MAX_NAME, MAX_TEXT
+from cobblestone.wire.text.reader import HUGE, MAX_NAME, MAX_TEXT, FieldReader, Fields, Lenience
 from cobblestone.wire.text.writer import check_finite, line_text
 
 T = TypeVar("T")
@@ -256,6 +256,11 @@ class FieldTable(Generic[T]):
             [head, "get = reader.fields.get", "made = new(cls)", *lines, "return made"], "read", scope
         )
 
+    def read_named(self, found: Iterable[Fields], where: str, notes: list[Lenience]) -> tuple[T, ...]:
+        """Read several blocks, with the field ``name``; those without a usable one are left out."""
+        readers = (FieldReader(each, where, notes) for each in found)
+        return tuple(self.read(reader, name=name) for reader in readers if (name := reader.name()))
+
     def layout(
         self,
         *order: str,
@@ -282,23 +287,19 @@ class FieldTable(Generic[T]):
         return Layout(self, order, without, tag, indent, outside, optional, renamed or {}, plain)
 
 
+@dataclass(frozen=True, eq=False)
 class Layout(Generic[T]):
     """One written form of a table's block; see `FieldTable.layout`."""
 
-    def __init__(
-        self,
-        table: FieldTable[T],
-        order: tuple[str, ...],
-        without: Collection[str],
-        tag: str,
-        indent: str,
-        outside: str,
-        optional: Collection[str],
-        renamed: Mapping[str, str],
-        plain: bool,
-    ) -> None:
-        self._table, self._order, self._without, self._tag, self._plain = table, order, without, tag, plain
-        self._indent, self._outside, self._optional, self._renamed = indent, outside, optional, renamed
+    table: FieldTable[T]
+    order: tuple[str, ...]
+    without: Collection[str]
+    tag: str
+    indent: str
+    outside: str
+    optional: Collection[str]
+    renamed: Mapping[str, str]
+    plain: bool
 
     @cached_property
     def write(self) -> Callable[..., str]:
@@ -311,18 +312,18 @@ class Layout(Generic[T]):
         places: list[str] = []
         lines: list[str] = []
         numbers: list[str] = []
-        for name in self._order or (name for name in self._table.kinds if name not in self._without):
-            kind = self._table.kinds.get(name)
+        for name in self.order or (name for name in self.table.kinds if name not in self.without):
+            kind = self.table.kinds.get(name)
             if kind is None or isinstance(kind, Inside):
                 places.append(name)
                 parts.append(f"{{{name}}}")
                 continue
             source = f"value.{name}"
-            element = self._renamed.get(name) or kind.element or name
-            written = f"{self._indent}{kind.written(element, source, scope, plain=self._plain)}\\n"
+            element = self.renamed.get(name) or kind.element or name
+            written = f"{self.indent}{kind.written(element, source, scope, plain=self.plain)}\\n"
             if isinstance(kind, Number):
                 numbers.append(source)
-            if kind.optional or name in self._optional:
+            if kind.optional or name in self.optional:
                 lines.append(f'part_{name} = f"""{written}""" if {source} else ""')
                 written = f"{{part_{name}}}"
             parts.append(written)
@@ -330,8 +331,8 @@ class Layout(Generic[T]):
             lines.insert(
                 0, f"if not isfinite(0.0 + {' + '.join(numbers)}): check_finite({', '.join(numbers)})"
             )
-        if self._tag:
-            parts = [f"{self._outside}<{self._tag}>\\n", *parts, f"{self._outside}</{self._tag}>\\n"]
+        if self.tag:
+            parts = [f"{self.outside}<{self.tag}>\\n", *parts, f"{self.outside}</{self.tag}>\\n"]
         head = f"def write(value{', *, ' if places else ''}{', '.join(places)}):"
         return _compiled([head, *lines, f'return f"""{"".join(parts)}"""'], "write", scope)
 

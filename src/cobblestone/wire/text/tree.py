@@ -9,10 +9,11 @@ elements whose content is not ours to read (`verbatim`) are jumped over.  Texts 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Collection, Iterator
 
 from cobblestone.domain.errors import RemoteProtocolError
-from cobblestone.wire.text.reader import MAX_TEXT, WHITE_SPACE, FieldReader, Fields, Lenience
+from cobblestone.wire.text.reader import MAX_TEXT, WHITE_SPACE, FieldReader, Fields, Lenience, end_of_verbatim
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_TAGS = 2_000_000
@@ -21,6 +22,8 @@ MAX_DEPTH = 40
 LEAST_BYTES = 12
 #: A ``<`` that begins no element counts as so many tags.
 STRAY = 20
+#: Departures from well-formed XML that are remembered.
+MAX_FAULTS = 100
 
 _TAG = (
     # Most elements hold no other ones: each is one match.
@@ -65,6 +68,13 @@ class Node:
     def all(self, tag: str) -> Iterator[Node]:
         """Return the children of that name."""
         return (child for child in self.children if child.tag == tag)
+
+    def everywhere(self, tag: str) -> Iterator[Node]:
+        """Return the elements of that name at any depth, in order: where an end is missing, siblings lie within each other."""
+        for child in self.children:
+            if child.tag == tag:
+                yield child
+            yield from child.everywhere(tag)
 
     def find(self, tag: str) -> Node | None:
         """Return the last child of that name: as in BOINC's parser, the last of several wins."""
@@ -121,24 +131,30 @@ def read_tree(body: bytes, root: str, verbatim: Collection[str] = (), *, max_byt
     """
     if len(body) > max_bytes:
         raise RemoteProtocolError(f"<{root}> has {len(body)} bytes; at most {max_bytes} are read")
-    source = body.decode("latin-1")
-    start = re.search(rf"<{root}(?:\s[^<>]*)?(/?)>", source)
-    if start is None:
-        raise RemoteProtocolError(f"there is no <{root}> in the {len(body)} bytes: {source[:80]!r}")
-    top = Node(source, root, start.end(), start.end())
-    if start[1]:
-        return top
-    return _Reader(source, frozenset(verbatim), min(MAX_TAGS, max_bytes // LEAST_BYTES)).read(top)
+    return TreeReader(body, verbatim, min(MAX_TAGS, max_bytes // LEAST_BYTES)).element(root)
 
 
-class _Reader:
-    def __init__(self, source: str, verbatim: frozenset[str], max_tags: int) -> None:
-        self.source = source
+class TreeReader:
+    """Reads one element; ``faults`` are what was not well-formed in it."""
+
+    def __init__(self, body: bytes, verbatim: Collection[str], max_tags: int) -> None:
+        self.source = body.decode("latin-1")
         self.max_tags = max_tags
-        self.verbatim = verbatim
+        self.verbatim = frozenset(verbatim)
         self.stack: list[Node] = []
+        self.faults: deque[str] = deque(maxlen=MAX_FAULTS)
 
-    def read(self, top: Node) -> Node:
+    def element(self, root: str) -> Node:
+        """Read the first element of that name, as `read_tree` does."""
+        start = re.search(rf"<{root}(?:\s[^<>]*)?(/?)>", self.source)
+        if start is None:
+            raise RemoteProtocolError(
+                f"there is no <{root}> in the {len(self.source)} bytes: {self.source[:80]!r}"
+            )
+        top = Node(self.source, root, start.end(), start.end())
+        return top if start[1] else self._read(top)
+
+    def _read(self, top: Node) -> Node:
         self.stack = stack = [top]
         source, at, verbatim = self.source, _AT.match, self.verbatim
         position, tags = top.begin, 0
@@ -174,6 +190,7 @@ class _Reader:
                 self.stack[-1].cdata |= closing == "]]>"
                 end = source.find(closing, position + len(opening))
                 return len(source) if end < 0 else end + len(closing)
+        self.faults.append(f"{source[position : position + 20]!r} begins no element")
         return position + 1
 
     def _opened(self, match: re.Match[str]) -> int:
@@ -183,10 +200,7 @@ class _Reader:
         if match["empty"]:
             node.attributes = "/"
         elif tag in self.verbatim:
-            end = self.source.find(f"</{tag}>", position)
-            if end < 0:
-                raise RemoteProtocolError(f"<{tag}> does not end: the text was cut short")
-            node.end = end
+            node.end = end = end_of_verbatim(self.source, tag, position)
             node.cdata = "<![CDATA[" in node.raw
             return end + len(tag) + 3
         else:
@@ -197,6 +211,8 @@ class _Reader:
 
     def _closed(self, match: re.Match[str]) -> None:
         tag = match["close"]
+        if self.stack[-1].tag != tag:
+            self.faults.append(f"</{tag}> stands in <{self.stack[-1].tag}>")
         for depth in range(len(self.stack) - 1, -1, -1):
             if self.stack[depth].tag == tag:
                 for node in self.stack[depth:]:
