@@ -158,7 +158,7 @@ def measure(
             server.execute("SELECT pg_stat_reset()", database=name)  # making the project changed rows, too
             rows: Any = server.execute(
                 f"SELECT pid FROM pg_stat_activity WHERE datname = '{name}' AND pid <> pg_backend_pid()"
-                " AND backend_type = 'client backend'",
+                " AND backend_type = 'client backend' AND application_name = 'cobblestone'",
                 database=name,
             )
             meter.database_processes = [row[0] for row in rows]

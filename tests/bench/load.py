@@ -116,6 +116,7 @@ class Counts:
     uploads: int = 0
     jobs: int = 0  #: received
     reports: int = 0  #: acknowledged
+    empty: int = 0  #: requests for work that got none
     scheduler_latencies: list[float] = field(default_factory=list[float])
     upload_latencies: list[float] = field(default_factory=list[float])
 
@@ -129,6 +130,7 @@ def together(parts: Sequence[Counts]) -> Counts:
         uploads=sum(part.uploads for part in parts),
         jobs=sum(part.jobs for part in parts),
         reports=sum(part.reports for part in parts),
+        empty=sum(part.empty for part in parts),
         scheduler_latencies=[each for part in parts for each in part.scheduler_latencies],
         upload_latencies=[each for part in parts for each in part.upload_latencies],
     )
@@ -153,6 +155,7 @@ class Plan:
     keep_signatures: bool = False  #: of the outputs that may be uploaded; costs time
     only_upload: bool = False  #: the outputs of what they hold, and nothing else
     once: bool = False  #: each calls once, however long it takes
+    may_be_empty: bool = False  #: a request for work may get none
 
 
 def converse(
@@ -192,7 +195,8 @@ def _take_reply(volunteer: Volunteer, reply: bytes, report: list[bytes], plan: P
         gone = set(report)
         volunteer.held = [name for name in volunteer.held if name not in gone]
     names = _RESULT.findall(reply)
-    if plan.ask and not names:
+    counts.empty += plan.ask and not names
+    if plan.ask and not names and not plan.may_be_empty:
         raise LoadError(f"no jobs came: {reply[:2000]!r}")
     counts.jobs += len(names)
     volunteer.held += names

@@ -129,7 +129,8 @@ def serving(
     """Run the project's server while the block runs; ``launcher`` goes before the command (a profiler)."""
     port = int(project.url.rstrip("/").rpartition(":")[2])
     process = subprocess.Popen(
-        [*launcher, sys.executable, "-m", "cobblestone", "run", str(project.root)], stdout=subprocess.DEVNULL
+        [*launcher, sys.executable, "-m", "cobblestone", "run", str(project.root), "--port", str(port)],
+        stdout=subprocess.DEVNULL,
     )
     try:
         _wait_until_open(port)

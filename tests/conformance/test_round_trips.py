@@ -13,7 +13,7 @@ from tests.helpers.project_world import World
 from cobblestone.store.engine.database import Store
 from cobblestone.store.engine.postgres_connection import PostgresConnection
 
-REQUEST, REPORT, UPLOAD = 9, 4, 3
+REQUEST, REPORT, UPLOAD = 4, 3, 2
 TURNS = {"transitioner": 4, "validator": 8, "assimilator": 7}
 
 

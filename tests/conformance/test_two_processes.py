@@ -9,23 +9,26 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from tests.helpers.eventually import eventually
 from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.store_content import NOW, add_app, add_jobs, open_batch
 
+from cobblestone.domain.apps import AppVersion
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.people import SubmitRights
 from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.ops.settings import LimitsSection
+from cobblestone.policy.dispatch.catalogue import Assignment, ResourceUsage
 from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
 from cobblestone.service.http.rate_limits import RateLimits
 from cobblestone.store.credit import ledger
 from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.engine.process_group import ALL, SHARDS, LeaseLost, ProcessGroup
 from cobblestone.store.people import hosts, users
-from cobblestone.store.work import batches, lifecycle, submitters
+from cobblestone.store.work import batches, dispatch, lifecycle, submitters
 from cobblestone.store.work.batches import NewJob
 from cobblestone.store.work.candidates import CandidateQueue
 
@@ -191,6 +194,68 @@ def test_schedulers_read_their_own_slice_first(stores: list[Store]):
     assert len(seen[0]) == 30, "nothing is left to nobody"
     assert all(id_ % 2 == 0 for id_ in seen[0][:15])
     assert all(id_ % 2 == 1 for id_ in seen[1][:15])
+
+
+def assignments(store: Store) -> dict[WorkunitId, list[Assignment]]:
+    """What a scheduler that looks now may choose, by job."""
+    found: dict[WorkunitId, list[Assignment]] = {}
+    for candidate in store.read(lambda db: list(CandidateQueue().scan(db))):
+        chosen = Assignment(
+            candidate=candidate,
+            version=AppVersion(id=AppVersionId(-2), app_id=candidate.app_id, platform="any", version_num=1),
+            platform="x86_64-pc-linux-gnu",
+            usage=ResourceUsage(),
+            report_deadline=NOW + 1,
+            estimated_seconds=1.0,
+        )
+        found.setdefault(candidate.workunit_id, []).append(chosen)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("per_user", "computers", "sent"), [(True, (1, 3), 1), (False, (1, 1), 1), (False, (1, 3), 2)]
+)
+def test_two_schedulers_send_a_person_or_a_computer_one_result_of_a_job(
+    stores: list[Store], per_user: bool, computers: tuple[int, int], sent: int
+):
+    n = 30
+    app = add_app(stores[0])
+    add_jobs(stores[0], open_batch(stores[0], app), app, [NewJob()] * n)
+
+    def prepare(tx: Transaction) -> None:
+        add_people(tx, 2)
+        hosts.create_host(tx, UserId(1), host_cpid="third", venue="", now=NOW)
+        due = lifecycle.due_workunits(tx, now=NOW, limit=n)
+        timing = LifecycleTiming()
+        lifecycle.apply_transitions(
+            tx, [(view, next_transition(view, timing=timing, now=NOW)) for view in due], now=NOW
+        )
+        # A second result of each.
+        columns = "workunit_id, app_id, priority, turn, create_time, server_state, outcome"
+        tx.execute(f"INSERT INTO result (name, {columns}) SELECT name || 'b', {columns} FROM result")
+
+    stores[0].write(prepare)
+    chosen = assignments(stores[0])
+    assert [len(each) for each in chosen.values()] == [2] * n
+
+    def claim(tx: Transaction, number: int, some: list[Assignment]) -> int:
+        who = HostId(computers[number])
+        rule = {"grace_period": 0.0, "one_result_per_user": per_user, "now": NOW}
+        return len(dispatch.claim(tx, some, host_id=who, user_id=UserId(1), **rule))
+
+    *contested, last = chosen.values()
+
+    def send(store: Store, number: int) -> list[int]:
+        return [store.write(partial(claim, number=number, some=[each[number]])) for each in contested]
+
+    one, other = at_once(stores, send)
+    both = [a + b for a, b in zip(one, other, strict=True)]  # type: ignore[call-overload]  # numbers, as `send` has it
+    assert all(
+        1 <= each <= sent for each in both
+    )  # who finds a job in use by the other process goes without it
+    assert stores[0].read(lambda db: db.value("SELECT COUNT(host_id) FROM result")) == sum(both)
+    in_one_write = stores[0].write(lambda tx: [claim(tx, number, [last[number]]) for number in range(2)])
+    assert in_one_write == [1, sent - 1]
 
 
 # -- who does what -------------------------------------------------------------

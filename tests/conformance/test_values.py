@@ -241,3 +241,42 @@ def test_many_rows_at_once_change_as_they_do_one_by_one(store: Store, change: st
         rows = [row(rng, place) for place in range(n)]
         at_once = store.write(partial(news_after, run=lambda tx, rows: tx.execute_many(sql, rows)))
         assert at_once == store.write(partial(news_after, run=lambda tx, rows: tx.execute_each(sql, rows)))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_changes_that_wait_for_each_other_change_as_they_do_one_by_one(store: Store, seed: int):
+    rng = random.Random(seed)
+    first = [(id_, "t", "", id_ / 8) for id_ in range(20)]
+    # With a key each: others are never moved.
+    statements = [change for name, change in CHANGES.items() if name != "new rows"]
+    steps = [(sql, [row(rng, rng.randrange(4))]) for sql, row in rng.choices(statements, k=40)]
+
+    def news_after(tx: Transaction, *, one_by_one: bool) -> list[Row]:
+        tx.execute("DELETE FROM news")
+        tx.execute_each(SAVE, first)
+        for sql, rows in steps:
+            tx.execute_each(sql, rows) if one_by_one else tx.execute_many(sql, rows)
+        return tx.query(NEWS)
+
+    together = store.write(partial(news_after, one_by_one=False))
+    assert together == store.write(partial(news_after, one_by_one=True))
+
+
+def test_what_several_ask_ahead_is_answered_to_each(filled: Store):
+    by_id, by_title = (
+        "SELECT title, id FROM news WHERE id = ?",
+        "SELECT id, title FROM news WHERE title IN (??)",
+    )
+    titles = [["n1", "n32767"], ["no such"], ["n1"]]
+
+    def ask(tx: Transaction) -> None:
+        askers = [lambda db, id_=id_: db.query(by_id, (id_,)) for id_ in (*SIZES, 1, -1)]
+        askers += [lambda db, some=some: db.query_in(by_title, some) for some in titles]
+        tx.ask_ahead(*askers)
+        for id_ in (1, -1, *SIZES, 1):
+            assert tx.query(by_id, (id_,)) == ([(f"n{id_}", id_)] if id_ in SIZES else [])
+        for some in titles:
+            found = sorted(tx.query_in(by_title, some))
+            assert found == sorted((int(title[1:]), title) for title in some if title != "no such")
+
+    filled.write(ask)

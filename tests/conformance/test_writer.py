@@ -8,6 +8,7 @@ import resource
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,7 +21,7 @@ from tests.helpers.project_world import empty_database
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.installation import how_to_install
 from cobblestone.store.engine import database
-from cobblestone.store.engine.database import Store, Transaction
+from cobblestone.store.engine.database import Asks, Store, Transaction
 from cobblestone.store.people import users
 
 
@@ -78,6 +79,41 @@ def test_what_was_asked_ahead_is_as_it_was_then_for_one_time(store: Store):
     ahead, then = store.write(ask)
     assert ahead in ([], ["first"])  # SQLite is asked when it is asked
     assert then == ["first"]
+
+
+def write_together(store: Store, *writes: tuple[Any, Asks | None]) -> list[Any]:
+    """The answers of writes that share a transaction."""
+
+    async def run() -> list[Any]:
+        gate = threading.Event()
+        blocked = asyncio.ensure_future(store.awrite(lambda tx: gate.wait()))
+        waiting = [asyncio.ensure_future(store.awrite(write, asks=asks)) for write, asks in writes]
+        await asyncio.sleep(0)
+        gate.set()
+        return [await each for each in (blocked, *waiting)][1:]
+
+    return asyncio.run(run())
+
+
+def add_and_look(tx: Transaction, *, tell: bool = False) -> list[str]:
+    found = [item.title for item in users.list_news(tx)]
+    users.add_news(tx, f"after {len(found)}", "text", now=1.0)
+    if tell:
+        tx.drop_answers()
+    return found
+
+
+@pytest.mark.parametrize("tell", [False, True])
+@pytest.mark.parametrize("about", [{1}, {2}])
+def test_writes_that_are_about_the_same_or_tell_of_a_change_ask_for_themselves(
+    store: Store, about: set[object], *, tell: bool
+):
+    asks = [Asks(users.list_news, frozenset(each)) for each in ({1}, about)]
+    write = partial(add_and_look, tell=tell)
+    first, second, last = write_together(store, (write, asks[0]), (write, asks[1]), (users.list_news, None))
+    assert first == []
+    assert second in ([["after 0"]] if tell or about == {1} else [[], ["after 0"]])  # SQLite asks then
+    assert len(last) == 2
 
 
 def test_a_long_transaction_leaves_the_other_writes_to_the_next_one(

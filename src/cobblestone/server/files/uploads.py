@@ -28,7 +28,7 @@ from cobblestone.service.http.fair_queue import FairQueue, ServerBehind
 from cobblestone.service.http.rate_limits import client_address, limit_key
 from cobblestone.service.http.requests import BodyStream, answer
 from cobblestone.store.catalog.files import place_of
-from cobblestone.store.engine.database import Transaction
+from cobblestone.store.engine.database import Asks, Transaction
 from cobblestone.store.work import uploads as stored
 from cobblestone.wire.project import upload as wire
 from cobblestone.wire.project.signatures import verify_upload_signature
@@ -222,7 +222,8 @@ class UploadHandler:
     async def _record(self, upload: wire.FileUpload, *, md5: str, data: bytes | None, head: bytes) -> None:
         """Record a complete file, whose first bytes are ``head``, if that is allowed."""
         refusal = await self._ctx.store.awrite(
-            partial(_record, upload=upload, md5=md5, data=data, head=head, now=self._ctx.clock())
+            partial(_record, upload=upload, md5=md5, data=data, head=head, now=self._ctx.clock()),
+            asks=Asks(partial(stored.expected_upload, name=upload.name), frozenset[object]((upload.name,))),
         )
         if refusal:
             raise UploadRefused(refusal)

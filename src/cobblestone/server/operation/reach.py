@@ -22,6 +22,7 @@ from cobblestone.store.engine.database import Database
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import batches, dispatch, job_results
 from cobblestone.store.work.candidates import candidate_of_batch
+from cobblestone.store.work.reserve import workunits_at
 
 HOSTS = 500  #: computers that called last, tried for a job
 DAY = 86400.0
@@ -60,8 +61,8 @@ def choose_for(
         waiting,
         offer.catalogue,
         limits=offer.limits,
-        already_at_user=lambda ids: dispatch.workunits_at_user(db, host.user_id, ids),
-        already_at_host=lambda ids: dispatch.workunits_at_host(db, host.id, ids),
+        already_at_user=lambda ids: workunits_at(db, ids, host.user_id, host=False),
+        already_at_host=lambda ids: workunits_at(db, ids, host.id, host=True),
         now=now,
         rng=random.Random(1),
     )

@@ -19,10 +19,11 @@ from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import OfferCache
 from cobblestone.server.scheduler.exchange import BAD_KEY_DELAY, SchedulerExchange
 from cobblestone.server.scheduler.reply import Links
+from cobblestone.server.scheduler.work_request import first_questions
 from cobblestone.service.http.fair_queue import FairQueue, ServerBehind
 from cobblestone.service.http.rate_limits import client_address, limit_key
 from cobblestone.service.http.requests import BodyTooLarge, answer, read_all
-from cobblestone.store.engine.database import Transaction
+from cobblestone.store.engine.database import Asks, Transaction
 from cobblestone.store.work.rows import LOCKED_HOSTS, LOCKED_WORKUNITS
 from cobblestone.wire.scheduler.reply import Message, SchedulerReply, write_scheduler_reply
 from cobblestone.wire.scheduler.request import SchedulerRequest, parse_scheduler_request
@@ -81,9 +82,12 @@ class SchedulerRpc:
             log.info(
                 "lenience", host=message.hostid, kinds=sorted({str(note.kind) for note in message.leniences})
             )
-        locks = {LOCKED_WORKUNITS: [item.name for item in message.results], LOCKED_HOSTS: (message.hostid,)}
+        names = [item.name for item in message.results]
+        hosts = (message.hostid,) if message.hostid > 0 else ()
         reply = await self._ctx.store.awrite(
-            partial(self.transact, message=message, address=address, languages=languages), locks=locks
+            partial(self.transact, message=message, address=address, languages=languages),
+            locks={LOCKED_WORKUNITS: names, LOCKED_HOSTS: hosts},
+            asks=Asks(partial(first_questions, message=message), frozenset[object]((*names, *hosts))),
         )
         metrics = self._ctx.metrics
         metrics.n_sent += len(reply.results)

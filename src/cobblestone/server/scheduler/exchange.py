@@ -6,11 +6,12 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from cobblestone.domain.hosts import Host, HostAppVersion
 from cobblestone.domain.people import ProjectPreferences, User
 from cobblestone.domain.reasons import Reason
-from cobblestone.domain.values import AppVersionId, HostId, changed
+from cobblestone.domain.values import AppVersionId, HostId, ResultId, changed
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.policy.dispatch import held_jobs, identity
@@ -73,10 +74,12 @@ class SchedulerExchange:
         self.texts: list[Message] = []
         self._records: dict[AppVersionId, HostAppVersion] | None = None
         self._unsaved: dict[AppVersionId, HostAppVersion] = {}  # of them, changed and not stored yet
+        self._reported: set[ResultId] = set()  # by now
 
     def run(self, address: str, accepted_languages: str = "") -> SchedulerReply:
         """Do everything; messages are in the client's language, else in the account's."""
-        work_requests.ask_ahead(self.tx, self.message)
+        if self.tx.to_come is None:
+            self.tx.ask_ahead(partial(work_requests.first_questions, message=self.message))
         found = users.user_by_authenticator(self.tx, self.message.authenticator)
         with use_language(chosen(best_of(accepted_languages), found[0].language if found else "")):
             return self._run(found, address)
@@ -100,7 +103,9 @@ class SchedulerExchange:
         host, announce = self._identify(user, address)
         host, seen_twice = self._take_reports(user, host)
         self._take_trickles(host)
-        in_progress = dispatch.jobs_in_progress(self.tx, host.id)
+        in_progress = [
+            job for job in dispatch.jobs_in_progress(self.tx, host.id) if job.result_id not in self._reported
+        ]
         self._abort_unwanted(host, in_progress)
         for fault in work_requests.faults_of_the_day(self.message, host, self.offer.catalogue, now=self.now):
             self._say(translate_reason(fault), notice=True)
@@ -121,6 +126,7 @@ class SchedulerExchange:
         if weak or not _CPID.fullmatch(known) or known == user.cross_project_id:
             return user
         users.adopt_cross_project_id(self.tx, user.id, known)
+        self.tx.drop_answers()
         return changed(user, cross_project_id=known)
 
     def _keep_preferences(self, user: User, weak: bool) -> User:
@@ -137,6 +143,7 @@ class SchedulerExchange:
         if mod_time <= users.global_preferences_time(self.tx, user.id):
             return user
         users.set_global_preferences(self.tx, user.id, theirs.text, mod_time)
+        self.tx.drop_answers()
         return changed(user, global_prefs=theirs.text)
 
     def _identify(self, user: User, address: str) -> tuple[Host, bool]:
@@ -172,6 +179,8 @@ class SchedulerExchange:
         host = decision.host or hosts.create_host(tx, user.id, host_cpid=cpid, venue=user.venue, now=self.now)
         if decision.detached:
             dispatch.detach_host(tx, host.id, now=self.now)
+        if decision.detached or (decision.host and host.id != message.hostid):
+            tx.drop_answers()
         self.preferences = work_requests.project_preferences(user, host)
         description = work_requests.with_known(description, host.description, message)
         description = work_requests.with_capacity(
@@ -237,6 +246,9 @@ class SchedulerExchange:
             if decision.accepted is not None:
                 host = self._note_missing_runtime(host, decision.accepted.exit_status)
             if row is not None and decision.accepted is not None:
+                self._reported.add(row.result.id)
+                if row.result.host_id != host.id:
+                    self.tx.drop_answers()
                 dispatch.record_report(
                     self.tx,
                     row.result,

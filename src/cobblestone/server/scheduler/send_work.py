@@ -27,6 +27,7 @@ from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import hosts
 from cobblestone.store.work import dispatch
 from cobblestone.store.work.candidates import candidates_of_results
+from cobblestone.store.work.reserve import Reserve
 
 
 def record_after_report(
@@ -146,18 +147,18 @@ class WorkSender:
 
     def _choose(self) -> DispatchDecision:
         tx, request, queue = self._tx, self._request, self._ctx.candidates
-        host = request.host
+        host, reserve = request.host, Reserve.of(tx)
 
         def at_user(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
             if request.in_browser:
-                return dispatch.workunits_closed_to_browser(tx, host, workunit_ids)
-            return dispatch.workunits_at_user(tx, host.user_id, workunit_ids)
+                return dispatch.workunits_closed_to_browser(tx, host.user_id, host.id, workunit_ids)
+            return reserve.at(workunit_ids, host.user_id, host=False, queue=queue.workunits())
 
         def at_host(workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
             # A host belongs to one user, so the other look-up says it all when that rule is on.
             if self._limits.one_result_per_user_per_wu:
                 return set()
-            return dispatch.workunits_at_host(tx, host.id, workunit_ids)
+            return reserve.at(workunit_ids, host.id, host=True, queue=queue.workunits())
 
         return choose_work(
             request,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 from cobblestone.domain.apps import generalised_on_gpu, is_generalised
 from cobblestone.domain.computing import DispatchPreferences
@@ -18,7 +17,7 @@ from cobblestone.policy.dispatch.deadline_check import BookedJob
 from cobblestone.policy.dispatch.limits import DispatchLimits
 from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, ResourceRequest, WorkRequest
 from cobblestone.policy.dispatch.versions import OwnVersion, own_version_faults
-from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.database import Database
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import dispatch, messages
 from cobblestone.store.work.dispatch import JobInProgress
@@ -27,22 +26,16 @@ from cobblestone.wire.scheduler.host import ALWAYS_SENT
 from cobblestone.wire.scheduler.request import SchedulerRequest
 
 
-def ask_ahead(tx: Transaction, message: SchedulerRequest) -> None:
-    """Prefetch account, computer, its records and messages, and the results that it reports."""
-    if not tx.asks_ahead:
-        return
-    askers: list[Callable[[Database], object]] = [
-        partial(users.user_by_authenticator, authenticator=message.authenticator)
-    ]
+def first_questions(db: Database, message: SchedulerRequest) -> None:
+    """Ask about account, computer, its records, messages and jobs, and the results that it reports."""
+    users.user_by_authenticator(db, message.authenticator)
     if message.hostid > 0:
         host_id = HostId(message.hostid)
-        askers += [
-            partial(hosts.host_by_id, host_id=host_id),
-            partial(hosts.records_of_host, host_id=host_id),
-            partial(messages.waiting_messages, host_id=host_id),
-        ]
-    askers.append(partial(dispatch.rows_to_report, names=[item.name for item in message.results]))
-    tx.ask_ahead(*askers)
+        hosts.host_by_id(db, host_id)
+        hosts.records_of_host(db, host_id)
+        messages.waiting_messages(db, host_id)
+        dispatch.jobs_in_progress(db, host_id)
+    dispatch.rows_to_report(db, [item.name for item in message.results])
 
 
 DAY = 86400.0

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import structlog
 
 from cobblestone.domain.errors import Busy, StoreError
-from cobblestone.store.engine.engine import Connection, DatabaseFault, Engine, Parameters
+from cobblestone.store.engine.engine import Connection, DatabaseFault, Engine, Parameters, Refusal
 from cobblestone.store.engine.process_group import OnNotify, ProcessGroup, Program
 from cobblestone.store.engine.reading import Database, engine_for
 
@@ -56,6 +56,18 @@ class RowsOf:
 Locks = Mapping[RowsOf, Collection[object]]
 
 
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """What a write asks first, so that the writes of a transaction can ask it together.
+
+    Nothing but the write itself changes the answers, or another one that is ``about`` the same; if it does after all, it calls
+    `Transaction.drop_answers`.
+    """
+
+    ask: Callable[[Database], object]
+    about: frozenset[object]
+
+
 class Transaction(Database):
     """A database inside a write.  ``wake`` names the daemons to be woken after the commit.
 
@@ -67,6 +79,10 @@ class Transaction(Database):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self._locked: set[tuple[RowsOf, object]] = set()
+        #: Writes that follow and have asked what they ask first; None: they ask when it is their turn.
+        self.to_come: int | None = None
+        #: What its writes share, for as long as what was asked ahead is true.
+        self.kept: dict[str, Any] = {}
         self.wakeups: set[str] = set()
         self.after_commit: list[Callable[[], None]] = []
 
@@ -81,13 +97,11 @@ class Transaction(Database):
         """
         self._connection.executemany(sql, rows)
 
-    def execute_expecting(
-        self, sql: str, rows: Sequence[Parameters], error: Callable[[int], Exception]
-    ) -> None:
+    def execute_expecting(self, sql: str, rows: Sequence[Parameters], error: Refusal) -> None:
         """Run a statement as `execute_many` does, where every run must change one row.
 
         Raises:
-            Exception: made by ``error`` from the number of rows that did change; at the latest before the commit.
+            Exception: made by ``error``, perhaps for rows of other writes as well; at the latest before the commit.
         """
         self._connection.execute_expecting(sql, rows, error)
 
@@ -101,11 +115,6 @@ class Transaction(Database):
         if row is None:
             raise StoreError("The database gave no id to a new row.")
         return int(row[0])
-
-    @property
-    def shared(self) -> bool:
-        """Return whether other processes write at the same time."""
-        return self._connection.row_locks
 
     @property
     def claiming(self) -> str:
@@ -126,15 +135,17 @@ class Transaction(Database):
                 self.execute_many(sql, [[wanted]])
                 self._locked.update((rows, value) for value in wanted)
 
-    def lock_free(self, table: str, ids: Sequence[int]) -> set[int]:
-        """Lock those of the rows that are not locked, without waiting; return their ids."""
+    def lock_free(self, table: str, ids: Sequence[int], *then: Callable[[Database], object]) -> set[int]:
+        """Lock those of the rows that are not locked, without waiting; return their ids.
+
+        ``then``: as for `ask_ahead`, what will be asked next.
+        """
         if not self._connection.row_locks:
             return set(ids)
-        rows = self.query_in(
-            f"SELECT id FROM {table} WHERE id IN (??) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED",
-            sorted(set(ids)),
-        )
-        found = {int(row[0]) for row in rows}
+        sql = f"SELECT id FROM {table} WHERE id IN (??) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED"
+        wanted = sorted(set(ids))
+        self.ask_ahead(lambda db: db.query_in(sql, wanted), *then)
+        found = {int(row[0]) for row in self.query_in(sql, wanted)}
         self._locked.update((RowsOf(table), id_) for id_ in found)
         return found
 
@@ -148,6 +159,12 @@ class Transaction(Database):
             for rows in sorted(wanted, key=lambda rows: rows.rank):
                 self.lock_rows(rows, wanted[rows])
 
+    def drop_answers(self) -> None:
+        """Forget what was asked ahead, and what is kept: the rows have changed."""
+        self._connection.drop_answers()
+        self.to_come = None
+        self.kept.clear()
+
     def take_room(self) -> None:
         """Test whether the database can grow."""
         self._connection.take_room()
@@ -160,24 +177,17 @@ class Transaction(Database):
 Operation = Callable[[Transaction], T]
 
 
+@dataclass(slots=True, eq=False)
 class _Job:
     """A queued write and the future for its result."""
 
-    __slots__ = ("answer", "error", "future", "locks", "loop", "operation")
-
-    def __init__(
-        self,
-        operation: Operation[Any],
-        future: Future[Any] | asyncio.Future[Any],
-        loop: asyncio.AbstractEventLoop | None,
-        locks: Locks | None = None,
-    ) -> None:
-        self.operation = operation
-        self.future = future
-        self.loop = loop
-        self.locks = locks
-        self.answer: Any = None
-        self.error: BaseException | None = None
+    operation: Operation[Any]
+    future: Future[Any] | asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop | None = None
+    locks: Locks | None = None
+    asks: Asks | None = None
+    answer: Any = None
+    error: BaseException | None = None
 
     def settle(self) -> None:
         if self.future.done():  # the caller went away
@@ -220,14 +230,14 @@ class WriterThread:
     def submit(self, operation: Operation[T]) -> Future[T]:
         """Queue a write from any thread.  The future is set after the commit."""
         future: Future[T] = Future()
-        self._put(_Job(operation, future, None))
+        self._put(_Job(operation, future))
         return future
 
-    async def run(self, operation: Operation[T], locks: Locks | None = None) -> T:
+    async def run(self, operation: Operation[T], locks: Locks | None = None, asks: Asks | None = None) -> T:
         """Queue a write from the event loop and wait until it is durable."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._put(_Job(operation, future, loop, locks))
+        self._put(_Job(operation, future, loop, locks, asks))
         return await future
 
     def backlog(self) -> int:
@@ -268,6 +278,7 @@ class WriterThread:
                     break
                 batch.append(more)
             n_before = len(batch)
+            batch.sort(key=lambda job: job.asks is None)  # what others do may change the answers
             while batch:
                 try:
                     n_done = self._commit(batch)
@@ -309,6 +320,7 @@ class WriterThread:
             return len(batch)
         try:
             transaction.lock_ahead(job.locks for job in batch if job.locks is not None)
+            self._ask_for_all(transaction, [job.asks for job in batch if job.asks is not None])
             while n_done < len(batch) and (not n_done or time.monotonic() < end):
                 self._apply(transaction, batch[n_done])
                 n_done += 1
@@ -355,10 +367,20 @@ class WriterThread:
         for job in batch:
             job.error = failure
 
+    def _ask_for_all(self, transaction: Transaction, asks: Sequence[Asks]) -> None:
+        """Ask what several writes ask first, unless two of them are about the same."""
+        about = [each for one in asks for each in one.about]
+        if self._connection.asks_ahead and asks and len(set(about)) == len(about):
+            transaction.ask_ahead(*(one.ask for one in asks))
+            transaction.to_come = len(asks)
+
     def _apply(self, transaction: Transaction, job: _Job) -> None:
         """Run one write.  If the database has cheap savepoints, only a failing one is undone."""
         connection = self._connection
-        connection.drop_answers()
+        if job.asks is None or transaction.to_come is None:
+            transaction.drop_answers()
+        else:
+            transaction.to_come -= 1
         if not connection.savepoints:
             job.answer = job.operation(transaction)
             return
@@ -423,9 +445,14 @@ class Store:
         """Run a write and wait until it is durable (not from the event loop)."""
         return self._writer.submit(operation).result()
 
-    async def awrite(self, operation: Operation[T], *, locks: Locks | None = None) -> T:
-        """Run a write from the event loop; returns when it is durable.  ``locks``: the rows it will change, if known."""
-        return await self._writer.run(operation, locks)
+    async def awrite(
+        self, operation: Operation[T], *, locks: Locks | None = None, asks: Asks | None = None
+    ) -> T:
+        """Run a write from the event loop; returns when it is durable.
+
+        ``locks``: the rows it will change, ``asks``: what it asks first, if known.
+        """
+        return await self._writer.run(operation, locks, asks)
 
     async def atry_again(self) -> None:
         """After a write that could not be stored, test whether the database can grow again.

@@ -14,6 +14,8 @@ from cobblestone.store.engine.process_group import ProcessGroup, Program
 
 Row = tuple[Any, ...]  # a driver's row; the verbs give the values their types
 Parameters = Sequence[object]
+#: Makes an error for rows of parameters, of which only a number changed a row.
+Refusal = Callable[[Sequence[Parameters], int], Exception]
 
 
 class DatabaseFault(Enum):
@@ -71,13 +73,11 @@ class Connection(Protocol):
         """Run a statement once per row of parameters, at the latest before the next statement with a result."""
         ...
 
-    def execute_expecting(
-        self, sql: str, rows: Sequence[Parameters], error: Callable[[int], Exception], /
-    ) -> None:
+    def execute_expecting(self, sql: str, rows: Sequence[Parameters], error: Refusal, /) -> None:
         """Run a statement as ``executemany`` does, where every run must change one row.
 
         Raises:
-            Exception: made by ``error`` from the number of rows that did change; at the latest before the commit.
+            Exception: made by ``error``; at the latest before the commit.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Changes of many rows in one statement of PostgreSQL, with the values as one list for each column.
+"""Changes of many rows, and questions about many, in one statement of PostgreSQL, with the values as one list for each column.
 
 A statement costs the server some ten microseconds to begin and end, and us as many to send and to hear of; of the changes of a
 batch of jobs that is the larger part.  The statements of the verbs are written for one row, as every database understands them.
@@ -7,11 +7,17 @@ batch of jobs that is the larger part.  The statements of the verbs are written 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeGuard
 
-from cobblestone.store.engine.engine import Parameters
+from cobblestone.store.engine.engine import Parameters, Refusal
 
+#: Of a list of values it would be asked as a whole.
+_OF_ALL = re.compile(r"\b(?:BY|COUNT|SUM|MIN|MAX|DISTINCT|LIMIT|NOT IN)\b")
+#: Of parameters, of which one may be a list.
+PLACES = re.compile(r"(NOT )?IN \(\?\?\)|\?")
 _KEY_ONLY = re.compile(r"((?:UPDATE|DELETE FROM) [^?]* WHERE (?:\w+_)?id )= \?((?: AND [^?]*)?)")
 _UPDATE = re.compile(r"(UPDATE \w+ SET .*)( WHERE id = \?.*)", re.DOTALL)
 _INSERT = re.compile(
@@ -83,6 +89,96 @@ def _over_lists(sql: str, n_parameters: int, nothing: tuple[int, ...]) -> str:
     parts[::2] = [re.sub(r"\?", lambda _: next(left), part) for part in parts[::2]]
     before, where, after = "'".join(parts).partition(" WHERE id = ")
     return f"{before} FROM {source}{where}{after}"
+
+
+@lru_cache(maxsize=1024)
+def _row_named(sql: str) -> tuple[str, str, tuple[int, ...]] | None:
+    """Return table, key and the key's places of a statement that changes the row of one key and looks at no other; else None."""
+    places = None if "SELECT" in sql else _keys(sql)
+    if not places:
+        return None
+    insert = _INSERT.fullmatch(sql)
+    return sql.split()[2 if insert else 1], insert[4] if insert else "id", places
+
+
+@dataclass(slots=True)
+class Change:
+    """A statement with the rows of parameters that it is to be run with."""
+
+    sql: str
+    rows: list[Parameters]
+    error: Refusal | None  #: raised unless every row of parameters changes one row
+    keys: set[tuple[object, ...]]
+
+
+class Changes:
+    """Changes that nobody waits for, those of one statement together.
+
+    A change joins an earlier one of its statement if that alters no row that the changes in between alter, too.
+    """
+
+    def __init__(self) -> None:
+        self._found: list[Change] = []
+
+    def add(self, sql: str, rows: Sequence[Parameters], error: Refusal | None) -> bool:
+        """Keep a change; return False if it is of a kind that cannot be moved."""
+        named = _row_named(sql)
+        if named is None:
+            return False
+        table, key, places = named
+        keys = {tuple(row[place] for place in places) for row in rows}
+        for change in reversed(self._found):
+            if change.sql == sql and (change.error is None) == (error is None):
+                change.rows += rows
+                change.keys |= keys
+                return True
+            other_table, other_key, _ = _row_named(change.sql) or ("", "", ())
+            if other_table == table and (other_key != key or not keys.isdisjoint(change.keys)):
+                break
+        self._found.append(Change(sql, list(rows), error, keys))
+        return True
+
+    def take(self) -> list[Change]:
+        """Return what was kept, in its order, and forget it."""
+        found, self._found = self._found, []
+        return found
+
+
+def for_each(sql: str, asked: Sequence[Parameters]) -> Iterator[tuple[str, Parameters, Sequence[Parameters]]]:
+    """Yield queries, their parameters, and which of the ``asked`` parameters each answers.
+
+    The last column of one that answers several is their place among these.
+    """
+    if len(asked) < 2 or not asked[0] or (is_list(asked[0][-1]) and _OF_ALL.search(sql)):
+        yield from ((sql, parameters, [parameters]) for parameters in asked)
+        return
+    rows: list[tuple[object, ...]] = []
+    for place, parameters in enumerate(asked):
+        *first, last = parameters
+        values = dict.fromkeys(last) if is_list(last) else (last,)
+        rows += ((*first, value, place) for value in values)
+    yield _lateral(sql, len(asked[0])), [list(column) for column in zip(*rows, strict=True)], asked
+
+
+@lru_cache(maxsize=256)
+def _lateral(sql: str, n: int) -> str:
+    places = iter(range(n))
+
+    def place(match: re.Match[str]) -> str:
+        return f"{'= ' if len(match[0]) > 1 else ''}v.p{next(places)}"
+
+    parts = sql.split("'")
+    parts[::2] = [PLACES.sub(place, part) for part in parts[::2]]
+    names = ", ".join(f"p{number}" for number in range(n))
+    lists = ", ".join("?" * (n + 1))
+    return (
+        f"SELECT q.*, v.n FROM unnest({lists}) AS v({names}, n) CROSS JOIN LATERAL ({chr(39).join(parts)}) q"
+    )
+
+
+def is_list(value: object) -> TypeGuard[list[object]]:
+    """Return whether a parameter stands for several values."""
+    return isinstance(value, list)
 
 
 def _outside_texts(sql: str) -> str:

@@ -11,10 +11,11 @@ import contextlib
 import re
 import select
 import struct
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
-from typing import Any, TypeGuard
+from typing import Any
 
 import psycopg
 from psycopg import errors, pq
@@ -23,8 +24,8 @@ from psycopg.types.array import ListBinaryDumper
 from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper, NumericBinaryLoader
 from psycopg.types.string import StrBinaryDumper
 
-from cobblestone.store.engine.engine import Parameters, Row
-from cobblestone.store.engine.postgres_arrays import together
+from cobblestone.store.engine.engine import Parameters, Refusal, Row
+from cobblestone.store.engine.postgres_arrays import PLACES, Changes, for_each, is_list, together
 
 MAX_PREPARED = 1000
 #: Statements that are sent together at most; the server must keep their answers for us meanwhile.
@@ -34,7 +35,6 @@ _LETTERS = {
     20: "iq",
     701: "id",
 }  # of a length and a value, by PostgreSQL's number for the type: bigint, double precision
-_PLACES = re.compile(r"(NOT )?IN \(\?\?\)|\?")
 _GOOD = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
 
 
@@ -95,7 +95,7 @@ def translated(sql: str) -> bytes:
         return f"<> ALL(${count})" if match[1] else f"= ANY(${count})"
 
     parts = sql.split("'")
-    parts[::2] = [_PLACES.sub(place, part) for part in parts[::2]]
+    parts[::2] = [PLACES.sub(place, part) for part in parts[::2]]
     return "'".join(parts).encode()
 
 
@@ -151,10 +151,10 @@ class PostgresConnection:
         self._numbers = count()
         self._waiting: list[_Bound] = []
         self._expected: dict[int, _Expectation] = {}  # by place among what waits
-        self._asked: dict[_Question, int] = {}  # places of questions that wait
-        self._answers: dict[
-            _Question, pq.abc.PGresult
-        ] = {}  # to questions whose answers were not fetched yet
+        self._changes = Changes()  # those that are still to be bound, in the order in which they will wait
+        self._asked: dict[int, list[_Question]] = {}  # questions that wait, by place
+        # to questions that were not asked in earnest yet
+        self._answers: defaultdict[_Question, list[ServerAnswer]] = defaultdict(list)
         self._unheard = False  # whether the answer to a ROLLBACK is under way
         self._readable, self._ready = select.poll(), select.poll()
         self._readable.register(self._pg.socket, select.POLLIN)
@@ -164,13 +164,11 @@ class PostgresConnection:
 
     def execute(self, sql: str, parameters: Parameters = (), /) -> ServerAnswer:
         """Run a statement."""
-        if self._asked or self._answers:
-            question = _question(sql, parameters)
-            if question in self._asked:
-                self._send_waiting()
-            known = self._answers.pop(question, None)
-            if known is not None:
-                return self._answer(known)
+        if self._asked:
+            self._send_waiting()
+        if self._answers and (known := self._answers.get(_question(sql, parameters))):
+            return known.pop()
+        self._bind_changes()
         bound = self._bind(sql, parameters)
         name, values, formats = bound
         if self._waiting or name in self._new:
@@ -181,9 +179,15 @@ class PostgresConnection:
 
     def ask_ahead(self, questions: Iterable[tuple[str, Parameters]], /) -> None:
         """See `Connection.ask_ahead`."""
+        self._bind_changes()
+        alike: defaultdict[str, list[Parameters]] = defaultdict(list)
         for sql, parameters in questions:
-            self._asked[_question(sql, parameters)] = len(self._waiting)
-            self._wait(self._bind(sql, parameters))
+            alike[sql].append(parameters)
+        for sql, asked in alike.items():
+            for one, values, group in for_each(sql, asked):
+                bound = self._bind(one, values)
+                self._asked[len(self._waiting)] = [_question(sql, parameters) for parameters in group]
+                self._waiting.append(bound)
 
     def take_room(self) -> None:
         """Fill a table of half a megabyte that is dropped at the end of the transaction."""
@@ -197,29 +201,34 @@ class PostgresConnection:
 
     def executemany(self, sql: str, rows: Iterable[Parameters], /) -> None:
         """Run a statement once per row of parameters, at the latest before the next statement with a result."""
-        sql, todo = together(sql, list(rows))
-        for row in todo:
-            self._wait(self._bind(sql, row))
+        self.execute_expecting(sql, list(rows), None)
 
-    def execute_expecting(
-        self, sql: str, rows: Sequence[Parameters], error: Callable[[int], Exception], /
-    ) -> None:
-        """See `Connection.execute_expecting`."""
-        sql, todo = together(sql, rows)
-        for row in todo:
-            self._wait(self._bind(sql, row), (len(rows) // len(todo), error))
+    def execute_expecting(self, sql: str, rows: Sequence[Parameters], error: Refusal | None, /) -> None:
+        """See `Connection.execute_expecting`; without ``error``, any number of rows may change."""
+        if not self._changes.add(sql, rows, error):
+            self._bind_changes()
+            self._wait(sql, rows, error)
 
-    def _wait(self, bound: _Bound, expected: _Expectation | None = None) -> None:
-        if expected is not None:
-            self._expected[len(self._waiting)] = expected
-        self._waiting.append(bound)
-        if len(self._waiting) >= MAX_WAITING:
-            self._send_waiting()
+    def _bind_changes(self) -> None:
+        """Queue the changes that were kept back so that more of a kind may join them."""
+        for change in self._changes.take():
+            self._wait(change.sql, change.rows, change.error)
+
+    def _wait(self, sql: str, rows: Sequence[Parameters], error: Refusal | None) -> None:
+        one, todo = together(sql, rows)
+        for row in todo:
+            bound = self._bind(one, row)
+            if error is not None:
+                self._expected[len(self._waiting)] = (len(rows) // len(todo), partial(error, rows))
+            self._waiting.append(bound)
+            if len(self._waiting) >= MAX_WAITING:
+                self._send_waiting()
 
     def execute_each(self, sql: str, rows: Iterable[Parameters], /) -> list[int]:
         """Run a statement once per row of parameters; return the number of changed rows of each."""
         counts: list[int] = []
         todo = list(rows)
+        self._bind_changes()
         for start in range(0, len(todo), MAX_WAITING):
             part = todo[start : start + MAX_WAITING]
             self._waiting += [self._bind(sql, row) for row in part]
@@ -257,6 +266,7 @@ class PostgresConnection:
 
     def commit(self) -> None:
         """Make the transaction durable."""
+        self._bind_changes()
         if self._expected:  # a row that was not changed must be known before the commit
             self._send_waiting()
         self._waiting.append(self._bind("COMMIT", ()))
@@ -270,6 +280,7 @@ class PostgresConnection:
 
     def rollback(self) -> None:
         """Undo the transaction; never raises.  The server's answer is read before the next one starts."""
+        self._changes.take()
         self._waiting.clear()
         self._expected.clear()
         self.drop_answers()
@@ -370,8 +381,19 @@ class PostgresConnection:
         for place, (n, error) in expected.items():
             if (changed := results[place].command_tuples or 0) != n:
                 raise error(changed)
-        self._answers |= {question: results[place] for question, place in asked.items()}
+        for place, questions in asked.items():
+            self._keep_answers(self._answer(results[place]), questions)
         return results
+
+    def _keep_answers(self, answer: ServerAnswer, questions: Sequence[_Question]) -> None:
+        if len(questions) == 1:
+            self._answers[questions[0]].append(answer)
+            return
+        found: list[list[Row]] = [[] for _ in questions]
+        for row in answer.rows:
+            found[int(row[-1])].append(row[:-1])
+        for question, rows in zip(questions, found, strict=True):
+            self._answers[question].append(ServerAnswer(rows, len(rows)))
 
     def _receive(self, *, pipeline: bool) -> list[pq.abc.PGresult]:
         """Return answers to everything sent, of a pipeline up to the mark at its end.
@@ -411,11 +433,7 @@ class PostgresConnection:
 
 
 def _question(sql: str, parameters: Parameters) -> _Question:
-    return sql, tuple(tuple(each) if _is_list(each) else each for each in parameters)
-
-
-def _is_list(value: object) -> TypeGuard[list[object]]:
-    return isinstance(value, list)
+    return sql, tuple(tuple(each) if is_list(each) else each for each in parameters)
 
 
 @lru_cache(maxsize=256)

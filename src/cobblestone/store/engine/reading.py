@@ -104,11 +104,6 @@ class Database:
         """
         return self._connection.select_in(sql, values, parameters)
 
-    @property
-    def asks_ahead(self) -> bool:
-        """Return whether `ask_ahead` has an effect: the database is on a server."""
-        return self._connection.asks_ahead
-
     def ask_ahead(self, *askers: Callable[[Database], object]) -> None:
         """Send queries that will follow each other to a remote database together.
 

@@ -11,14 +11,14 @@ both: each holds a SQLite of its own, and file locks that one takes are invisibl
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from cobblestone.domain.errors import Busy, StoreError
-from cobblestone.store.engine.engine import DatabaseFault, Parameters, Row
+from cobblestone.store.engine.engine import DatabaseFault, Parameters, Refusal, Row
 from cobblestone.store.engine.process_group import ProcessGroup, Program
 
 BUSY_TIMEOUT_MS = 10_000
@@ -112,15 +112,13 @@ class SqliteConnection(apsw.Connection):
             counts.append(self.changes())
         return counts
 
-    def execute_expecting(
-        self, sql: str, rows: Sequence[Parameters], error: Callable[[int], Exception], /
-    ) -> None:
+    def execute_expecting(self, sql: str, rows: Sequence[Parameters], error: Refusal, /) -> None:
         """See `Connection.execute_expecting`."""
         before = self.total_changes()
         self.executemany(sql, rows)
         changed = self.total_changes() - before
         if changed != len(rows):
-            raise error(changed)
+            raise error(rows, changed)
 
     def select_in(self, sql: str, values: Sequence[object], parameters: Parameters, /) -> list[Row]:
         """Return rows of a query with ``IN (??)``, some hundred values at a time."""

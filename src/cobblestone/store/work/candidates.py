@@ -89,6 +89,10 @@ class CandidateQueue:
     def __len__(self) -> int:
         return len(self._held)
 
+    def workunits(self) -> Iterator[WorkunitId]:
+        """Yield the workunits of results that are held, best first."""
+        return (candidate.workunit_id for candidate in self._held.values())
+
     def invalidate(self) -> None:
         """Reload before the next scan: new results were created, or a write was undone."""
         self._stale = True

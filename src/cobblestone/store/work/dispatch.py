@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from cobblestone.domain.apps import BROWSER_PLATFORM
-from cobblestone.domain.hosts import Host
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.values import (
     AppId,
@@ -35,6 +34,7 @@ from cobblestone.policy.lifecycle import states
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import RowMapper
+from cobblestone.store.work.reserve import Reserve
 from cobblestone.store.work.rows import LOCKED_WORKUNITS, RESULTS, decode_outputs
 from cobblestone.store.work.steps import IS_IN_PROGRESS, IS_NOT_LOST, matching, step, take
 
@@ -43,21 +43,6 @@ SHORT_NBYTES = 4096
 _encode = msgspec.json.Encoder().encode
 _RESULT_COLUMNS = RESULTS.of("r")
 _N_RESULT_COLUMNS = len(RESULTS.names)
-
-
-def workunits_at_user(db: Database, user_id: UserId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-    """Return the workunits with a result sent to this user that was not lost with a client's state."""
-    return _workunits_sent(db, "user_id", user_id, workunit_ids)
-
-
-def workunits_at_host(db: Database, host_id: HostId, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-    """Return the workunits with a result sent to this host that was not lost with a client's state."""
-    return _workunits_sent(db, "host_id", host_id, workunit_ids)
-
-
-def _workunits_sent(db: Database, to: str, id_: int, workunit_ids: Sequence[WorkunitId]) -> set[WorkunitId]:
-    statement = f"SELECT workunit_id FROM result WHERE {to} = ? AND workunit_id IN (??) AND {IS_NOT_LOST}"
-    return {WorkunitId(row[0]) for row in db.query_in(statement, workunit_ids, (id_,))}
 
 
 def count_bad(db: Database, host_id: HostId, version_id: AppVersionId) -> int:
@@ -94,14 +79,14 @@ _CLOSED_TO_BROWSER = (
 
 
 def workunits_closed_to_browser(
-    db: Database, host: Host, workunit_ids: Sequence[WorkunitId]
+    db: Database, user_id: UserId, host_id: HostId, workunit_ids: Sequence[WorkunitId]
 ) -> set[WorkunitId]:
     """Return the workunits of which a browser gets no result.
 
     One browser does not confirm another, also with a version no longer in use.  A workunit that one was silent about or gave
     back is open to the next one.
     """
-    rows = db.query_in(f"{_CLOSED_TO_BROWSER} IN (??)", workunit_ids, (host.user_id, host.id))
+    rows = db.query_in(f"{_CLOSED_TO_BROWSER} IN (??)", workunit_ids, (user_id, host_id))
     return {WorkunitId(row[0]) for row in rows}
 
 
@@ -127,13 +112,6 @@ _REPORT_STATEMENTS = {
     for outcome, taken in _REPORTS.items()
 }
 _LOOK_AT = "UPDATE workunit SET transition_time = ? WHERE id = ? AND (transition_time IS NULL OR transition_time > ?)"
-_NO_RIVAL = (
-    " AND NOT EXISTS (SELECT 1 FROM result other WHERE other.workunit_id = result.workunit_id"
-    f" AND other.{IS_NOT_LOST} AND other."
-)
-_NO_RIVAL_OF_USER = _NO_RIVAL + "user_id = ?)"
-_NO_RIVAL_OF_HOST = _NO_RIVAL + "host_id = ?)"
-_NO_RIVAL_OF_BROWSER = f" AND NOT EXISTS ({_CLOSED_TO_BROWSER} = result.workunit_id)"
 
 
 def claim(
@@ -153,20 +131,25 @@ def claim(
     a class of hosts or to a version do so now, unless another process committed them otherwise meanwhile; those of adaptive
     replication get their quorum.  What a browser is sent comes on top of the results that a workunit may have: tabs are closed.
     """
-    free = tx.lock_free("workunit", [assignment.candidate.workunit_id for assignment in assignments])
-    statement, owner = _CLAIM, tuple[int, ...]()
-    if tx.shared:  # another scheduler may have sent this user another result of it since we looked
-        rival = _NO_RIVAL_OF_USER if one_result_per_user else _NO_RIVAL_OF_HOST
-        statement += _NO_RIVAL_OF_BROWSER if in_browser else rival
-        owner = (user_id, host_id) if in_browser else (user_id,) if one_result_per_user else (host_id,)
-    wanted = [
+    ids = [assignment.candidate.workunit_id for assignment in assignments]
+    reserve = Reserve.of(tx)
+    reserve.look(ids)
+    # Another scheduler may have sent this user another result of one since it was looked at, which is locked now.
+    if in_browser:
+        closed = workunits_closed_to_browser(tx, user_id, host_id, ids)
+    else:
+        closed = reserve.at(ids, user_id if one_result_per_user else host_id, host=not one_result_per_user)
+    claimed = [
         assignment
         for assignment in assignments
-        if assignment.candidate.workunit_id in free
+        if reserve.is_free(assignment.candidate.result_id)
+        and assignment.candidate.workunit_id not in closed
         and (not (assignment.hr_class or assignment.commit_version) or _commit(tx, assignment))
     ]
-    changed = tx.execute_each(
-        statement,
+    take(
+        tx,
+        _SENT,
+        _CLAIM,
         [
             (
                 host_id,
@@ -177,12 +160,10 @@ def claim(
                 assignment.usage.peak_flops,
                 assignment.usage.avg_ncpus,
                 assignment.candidate.result_id,
-                *owner,
             )
-            for assignment in wanted
+            for assignment in claimed
         ],
     )
-    claimed = [assignment for assignment, n in zip(wanted, changed, strict=True) if n == 1]
     tx.execute_many(
         _LOOK_AT,
         [
@@ -195,6 +176,7 @@ def claim(
         more = "UPDATE workunit SET max_total_results = max_total_results + 1 WHERE id = ?"
         tx.execute_many(more, [(assignment.candidate.workunit_id,) for assignment in claimed])
     for assignment in claimed:
+        reserve.sent(assignment.candidate.result_id, assignment.candidate.workunit_id, user_id, host_id)
         if assignment.quorum > 1:
             _replicate(tx, assignment, now=now)
     return claimed

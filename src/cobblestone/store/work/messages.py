@@ -78,8 +78,8 @@ def send_trickle_down(tx: Transaction, host_id: HostId, *, result_name: str, tex
 
 def waiting_messages(db: Database, host_id: HostId, *, limit: int = 20) -> list[WaitingMessage]:
     """Return messages not yet sent to this host."""
-    source = "msg_to_host WHERE host_id = ? AND sent_time IS NULL ORDER BY id LIMIT ?"
-    return db.load(_WAITING, source, (host_id, limit))
+    source = f"msg_to_host WHERE host_id = ? AND sent_time IS NULL ORDER BY id LIMIT {limit}"
+    return db.load(_WAITING, source, (host_id,))
 
 
 def mark_sent(tx: Transaction, message_ids: list[int], *, now: float) -> None:

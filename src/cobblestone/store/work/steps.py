@@ -22,6 +22,7 @@ from cobblestone.domain.work import (
 )
 from cobblestone.policy.lifecycle.states import IN_PROGRESS, UNSENT, Cause, ResultState
 from cobblestone.store.engine.database import Transaction
+from cobblestone.store.engine.engine import Parameters
 
 Table = Mapping[tuple[Any, Cause], Any]  # of one kind of states; tables of several kinds are handled alike
 
@@ -124,10 +125,10 @@ def take(tx: Transaction, taken: StateStep, statement: str, rows: Sequence[tuple
         IllegalTransition: at the latest before the commit: a row was in a state that the step does not begin with, or is missing.
     """
 
-    def refusal(changed: int) -> IllegalTransition:
-        keys = ", ".join(str(row[-1]) for row in rows[:20])
+    def refusal(refused: Sequence[Parameters], changed: int) -> IllegalTransition:
+        keys = ", ".join(str(row[-1]) for row in refused[:20])
         return IllegalTransition(
-            f"{statement.split()[1]} {keys}: {len(rows)} should become '{taken.cause.value}', but only {changed} can;"
+            f"{statement.split()[1]} {keys}: {len(refused)} should become '{taken.cause.value}', but only {changed} can;"
             " nothing was changed. See: cobblestone doctor"
         )
 

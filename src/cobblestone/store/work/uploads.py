@@ -84,11 +84,11 @@ def record_upload(
     now: float,
 ) -> None:
     """Record a complete output file; repeating it changes nothing."""
-    tx.execute(
+    tx.execute_many(
         "INSERT INTO upload (name, result_id, nbytes, md5, gzipped, data, time) VALUES (?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (name) DO UPDATE SET nbytes = excluded.nbytes, md5 = excluded.md5, gzipped = excluded.gzipped,"
         " data = excluded.data, time = excluded.time",
-        (name, result_id, nbytes, md5, int(gzipped), data, now),
+        [(name, result_id, nbytes, md5, int(gzipped), data, now)],
     )
 
 
