@@ -58,6 +58,8 @@ class ProjectPreferences:
     max_jobs: int = 0  #: jobs in progress on a host; 0 = no limit
     max_cpus: int = 0  #: 0 = no limit
     resource_share: float = 100.0  #: for the client, against other projects
+    keywords_yes: frozenset[int] = frozenset()  #: first the jobs that have these
+    keywords_no: frozenset[int] = frozenset()  #: none that has one of these
 
 
 class TeamType(IntEnum):

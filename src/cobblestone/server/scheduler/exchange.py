@@ -170,7 +170,7 @@ class SchedulerExchange:
         host = decision.host or hosts.create_host(tx, user.id, host_cpid=cpid, venue=user.venue, now=self.now)
         if decision.detached:
             dispatch.detach_host(tx, host.id, now=self.now)
-        self.preferences = work_requests.project_preferences(user, host)
+        self.preferences = work_requests.project_preferences(user, host, message.user_keywords)
         description = work_requests.with_known(description, host.description, message)
         description = work_requests.with_capacity(
             description, message, preferences=self.preferences, limits=self.limits
