@@ -36,7 +36,7 @@ from cobblestone.domain.hosts import (
     HostDescription,
     HostVersionStatistics,
 )
-from cobblestone.domain.keywords import KEYWORDS, with_wider
+from cobblestone.domain.people import KEYWORDS, with_wider
 from cobblestone.domain.statistics import RunningAverage
 from cobblestone.domain.values import AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.work import JobLimits

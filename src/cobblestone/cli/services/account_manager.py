@@ -263,7 +263,7 @@ def keyword_(
     """Define a keyword: a subject or place that people can choose to support or reject."""
     from cobblestone.account_manager.core import operation
     from cobblestone.account_manager.store import projects
-    from cobblestone.domain.keywords import KEYWORDS, is_place
+    from cobblestone.domain.people import KEYWORDS, is_place
 
     if not name:
         place, name = is_place(number), KEYWORDS[number].name

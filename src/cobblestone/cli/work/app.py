@@ -269,7 +269,7 @@ def dispatch(name: o.NameArgument, wanted: o.DispatchOptions, common: Common) ->
     import msgspec
 
     from cobblestone.api_schema.apps import AppChanges
-    from cobblestone.domain.keywords import KEYWORDS
+    from cobblestone.domain.people import KEYWORDS
 
     changes = wanted.changes()
     app = common.ask(
@@ -297,7 +297,7 @@ def _rule_text(value: object) -> str:
 @app_commands.command("keywords")
 def keywords(common: Common) -> None:
     """List the family's keywords, by which volunteers choose what their computers work on."""
-    from cobblestone.domain.keywords import KEYWORDS
+    from cobblestone.domain.people import KEYWORDS
 
     found = list(KEYWORDS.values())
     common.out.table(

@@ -10,8 +10,7 @@ from starlette.responses import Response
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.computing import PREFERENCES, Number, Preference
-from cobblestone.domain.keywords import KEYWORDS, Keyword
-from cobblestone.domain.people import User
+from cobblestone.domain.people import KEYWORDS, Keyword, User
 from cobblestone.ops.aside import read_aside
 from cobblestone.server.web.account_settings import done_text
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit

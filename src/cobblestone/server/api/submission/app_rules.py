@@ -11,7 +11,7 @@ from cobblestone.api_schema import apps as schema
 from cobblestone.domain import job_form
 from cobblestone.domain.apps import App, AppFile, AppVersion, ComparisonRule
 from cobblestone.domain.errors import JobError, NotFound
-from cobblestone.domain.keywords import with_wider
+from cobblestone.domain.people import with_wider
 from cobblestone.domain.texts import MAX_BYTES, check_kept, name_problem, same_file
 from cobblestone.domain.values import AppId, AppVersionId, form_of
 from cobblestone.domain.work import HomogeneousRedundancy, JobLimits, OutputSpec, ReplicationRules
