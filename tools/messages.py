@@ -38,7 +38,11 @@ def extract() -> Catalog:
     """All texts of the program."""
     found = Catalog(charset="utf-8")
     searched = [(folder, {**DEFAULT_KEYWORDS, **REASONS}) for folder in SERVICES]
-    searched += [(STORE, REASONS), (DOMAIN, REASONS), *((folder, SENTENCES) for folder in POLICIES)]
+    searched += [
+        (STORE, REASONS),
+        (DOMAIN, {**REASONS, "keyword": (2,)}),
+        *((folder, SENTENCES) for folder in POLICIES),
+    ]
     texts = [
         text
         for folder, keywords in searched

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 from tests.e2e.conftest import LiveProject
+from tests.e2e.early_upload import check_early_upload, early_batch
 from tests.helpers.stock_client import StockClient
 
 from cobblestone.demo.stock_client import ClientTask
@@ -144,6 +145,15 @@ def test_trickles_go_up_and_down_while_a_job_runs(live: Callable[..., LiveProjec
     project.wait_for_batch(batch, client)
     (result,) = batch.results(timeout=60)
     assert "<stop/>" in result.text()
+
+
+def test_an_output_is_uploaded_and_fetched_while_the_job_runs_and_its_client_is_killed(
+    live: Callable[..., LiveProject],
+):
+    project = live()
+    batch = early_batch(project)
+    client = project.volunteer("alice")
+    check_early_upload(project, batch, client)
 
 
 def test_signals_of_the_program_are_told_apart(live: Callable[..., LiveProject]):

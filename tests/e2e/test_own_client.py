@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.conftest import PASSWORD, LiveProject
+from tests.e2e.early_upload import check_early_upload, early_batch
 from tests.helpers.gui_rpc_peer import Peer, structure
 from tests.helpers.own_client import OwnClient
 
@@ -68,6 +69,16 @@ def test_jobs_are_computed_reported_and_credited(
     assert {job["outcome"] for job in client.ask("history")} == {"uploaded"}
     reports = project.query("SELECT outcome, client_state FROM result")
     assert reports
+
+
+def test_an_output_is_uploaded_and_fetched_while_the_job_runs_and_its_client_is_killed(
+    live: Callable[..., LiveProject], own: Callable[..., OwnClient]
+):
+    project = live()
+    batch = early_batch(project)
+    client = own()
+    client.cli("attach", project.url, "--key", project.account("alice"))
+    check_early_upload(project, batch, client)
 
 
 def test_a_job_that_fails_says_why(live: Callable[..., LiveProject], own: Callable[..., OwnClient]):

@@ -21,6 +21,7 @@ from cobblestone.wire.client.account_manager import (
     write_manager_reply,
 )
 from cobblestone.wire.client.records import EstimatedCredit
+from cobblestone.wire.project.preferences import UserKeywords
 from cobblestone.wire.project.signatures import encode_public_key, generate_key
 
 
@@ -90,9 +91,11 @@ def test_what_is_written_is_read_by_our_own_client():
 
 
 def test_keywords_and_feeds_are_written_for_the_stock_client():
-    text = write_manager_reply(
-        replace(reply(), keywords_yes=(1, 2), keywords_no=(3,), feeds=("http://127.0.0.1/rss",))
-    ).decode()
+    given = write_manager_reply(
+        replace(reply(), keywords=UserKeywords((1, 2), (3,)), feeds=("http://127.0.0.1/rss",))
+    )
+    assert parse_manager_reply(given).keywords == UserKeywords((1, 2), (3,))
+    text = given.decode()
     assert "<yes>1</yes>\n   <yes>2</yes>\n   <no>3</no>" in text
     assert "<rss_feed>\n<url>http://127.0.0.1/rss</url>" in text
 

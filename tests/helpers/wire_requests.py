@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cobblestone.wire.project.preferences import UserKeywords
 from cobblestone.wire.scheduler.host import CoprocRequest
 from cobblestone.wire.scheduler.report import MsgFromHost, ReportedFile, ReportedResult, StickyFile
 from cobblestone.wire.scheduler.request import ClientAppVersion, SchedulerRequest
@@ -130,4 +131,8 @@ def written_request(request: SchedulerRequest) -> bytes:
     if request.client_opaque:
         top += f"<client_opaque>\n{request.client_opaque}\n</client_opaque>\n"
     top += elements(request, "client_brand")
+    if request.user_keywords != UserKeywords():
+        told = {"yes": request.user_keywords.yes, "no": request.user_keywords.no}
+        lines = "".join(element(tag, number) for tag, numbers in told.items() for number in numbers)
+        top += f"<user_keywords>\n{lines}</user_keywords>\n"
     return f"<scheduler_request>\n{top}</scheduler_request>\n".encode()

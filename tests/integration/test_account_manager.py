@@ -282,7 +282,7 @@ def test_wanted_keywords_go_first_and_refused_ones_never(world: ManagerWorld):
     world.post("choices.php", keyword_1="no", keyword_2="yes", mode="science")
     reply = caller.call()
     assert [each.url for each in reply.accounts] == ["http://p2.example.org/"]
-    assert (reply.keywords_yes, reply.keywords_no) == ((), ())  # our own client does not read them
+    assert (reply.keywords.yes, reply.keywords.no) == ((2,), (1,))
 
 
 def test_by_hand_everybody_sets_shares_and_pauses(world: ManagerWorld):

@@ -93,6 +93,20 @@ def test_an_app_is_made_with_spot_checks_and_paid_steadily(cli: Cli, sky: Path):
     assert "app period" in said
 
 
+def test_an_app_says_by_keywords_what_it_is_about(cli: Cli, sky: Path):
+    cli('app create cells -p sky --command "cat {input}" --stdout out --keywords 14')
+    shown = json.loads(cli("app show cells -p sky --json").out)
+    assert shown["dispatch"]["keywords"] == [9, 13, 14], "with the wider ones"
+    assert "14 Cancer research" in cli("app dispatch cells -p sky").out
+    cli("app dispatch cells -p sky --keywords 1,48")
+    assert "1 Astronomy, 20 Europe, 48 United Kingdom" in cli("app dispatch cells -p sky").out
+    assert "There is no keyword 56" in cli("app dispatch cells -p sky --keywords 56", status=1).err
+    assert "is not a list of numbers" in cli("app dispatch cells -p sky --keywords stars", status=2).err
+    cli("app dispatch cells -p sky --keywords 0")
+    assert json.loads(cli("app show cells -p sky --json").out)["dispatch"]["keywords"] == []
+    assert "Number Theory" in cli("app keywords").out
+
+
 # -- project --------------------------------------------------------------------------------------------------
 
 

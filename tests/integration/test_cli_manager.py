@@ -39,6 +39,9 @@ def test_projects_are_added_changed_and_listed(folder: str, capsys: pytest.Captu
         == 0
     )
     assert manager("keyword", folder, "3", "Stars") == 0
+    assert manager("keyword", folder, "21") == 0
+    assert manager("keyword", folder, "56") == 1
+    assert "There is no keyword 56" in capsys.readouterr().err
     assert manager("edit", folder, "p.example.org", "--share", "5", "--stop") == 0
     capsys.readouterr()
     assert manager("projects", folder, "--json") == 0

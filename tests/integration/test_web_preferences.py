@@ -9,9 +9,10 @@ from lxml import html
 from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 
+from cobblestone.domain.apps import AppDispatch
 from cobblestone.server.daemons.housekeeping import follow_app_credit
 from cobblestone.wire.project.account import email_hash
-from cobblestone.wire.project.preferences import GlobalPreferences, read_computing, read_project
+from cobblestone.wire.project.preferences import GlobalPreferences, UserKeywords, read_computing, read_project
 
 
 def form_of(visitor: Visitor, page: str, action: str = "") -> tuple[str, dict[str, str]]:
@@ -134,6 +135,34 @@ def test_project_preferences_are_stored_and_sent_in_the_families_elements(world:
     told = host.rpc().all("project_preferences")[0]
     assert told.get("resource_share") == "40.000000"
     assert told.get("no_cuda") == "1"
+
+
+def test_subjects_chosen_on_the_page_or_at_an_account_manager_decide_what_is_sent(world: World) -> None:
+    stars = world.add_app("stars", dispatch=AppDispatch(keywords=(1, 3)))
+    cells = world.add_app("cells", dispatch=AppDispatch(keywords=(9,)))
+    world.add_jobs(stars)
+    world.add_jobs(cells, 3)
+    host = world.host(world.user("ada"))
+    visitor = Visitor(world).log_in("ada")
+    slovak = visitor.get("/prefs_project.php", headers={"Accept-Language": "sk"}).text
+    assert "Astronómia" in slovak
+    assert "Astronomy" in visitor.get("/prefs_project.php").text
+    assert "Physics" not in visitor.get("/prefs_project.php").text
+    assert (
+        send(visitor, "/prefs_project.php", keyword_1="no", keyword_9="yes", keyword_6="no").status_code
+        == 303
+    )
+    found = read_project(world.value("SELECT project_prefs FROM user_account"))[""]
+    assert (found.keywords_yes, found.keywords_no) == (frozenset({9}), frozenset({1}))
+    assert 'value="no" selected' in visitor.get("/prefs_project.php").text
+    told = host.rpc(ask=1.0, instances=1.0)
+    assert [each.get("job_keyword_ids") for each in told.all("workunit")] == ["9"]
+    host.rpc(ask=1.0, instances=4.0, user_keywords=UserKeywords(no=(9,)))
+    assert host.new_results() == []
+    assert any("You refuse a subject or place of cells" in said for said in host.messages())
+    send(visitor, "/prefs_project.php", keyword_1="", keyword_9="")
+    found = read_project(world.value("SELECT project_prefs FROM user_account"))[""]
+    assert (found.keywords_yes, found.keywords_no) == (frozenset(), frozenset())
 
 
 @pytest.mark.parametrize(

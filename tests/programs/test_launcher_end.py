@@ -324,3 +324,100 @@ def test_help_explains_the_file(tmp_path: Path) -> None:
     done = alone(tmp_path, "--help")
     assert done.returncode == 0
     assert done.stdout.startswith("\nRun a plain command as a job of the BOINC client")
+
+
+EARLY = """
+import time, cobblestone_runtime as r
+open("half.txt", "w").write("half")
+r.upload_now("half.txt")
+while not r.uploaded("half.txt"):
+    time.sleep(0.01)
+r.upload_now("half.txt")
+open("out.txt", "w").write("whole")
+"""
+EARLY_OPTIONS = ["--output", "half.txt=half.txt", "--output", "out.txt=out.txt"]
+
+
+@pytest.fixture
+def early_slot(slot: Slot, tmp_path: Path) -> Slot:
+    """A slot of BOINC's client, which looks for outputs in the project's folder."""
+    (tmp_path / "project").mkdir()
+    text = slot.read("init_data.xml")
+    slot.write(
+        "init_data.xml",
+        text.replace("<shm_key>", f"<project_dir>{tmp_path}/project</project_dir>\n<shm_key>"),
+    )
+    return slot
+
+
+def take_request(slot: Slot) -> None:
+    until(lambda: "<have_new_upload_file/>" in slot.receive(TRICKLE_UP))
+    (slot.folder / "boinc_ufr_half.txt").unlink()
+
+
+def test_an_output_is_handed_over_where_the_client_looks_while_the_command_goes_on(
+    early_slot: Slot, tmp_path: Path
+) -> None:
+    early_slot.start(EARLY, EARLY_OPTIONS)
+    take_request(early_slot)
+    assert (tmp_path / "project" / "wu_1_0_0").read_text() == "half"
+    assert not early_slot.exists("half.txt")
+    early_slot.write("boinc_ufs_half.txt", "<status>0</status>\n")
+    assert early_slot.wait() == 0, early_slot.read("stderr.txt")
+    assert early_slot.read("out.txt") == "whole"
+    assert early_slot.exists("boinc_finish_called"), "the uploaded output is not missed"
+
+
+def test_after_a_kill_the_client_is_asked_again_unless_the_output_is_gone(
+    early_slot: Slot, tmp_path: Path
+) -> None:
+    uploading = tmp_path / "project" / "wu_1_0_0"
+    process = early_slot.start(EARLY, EARLY_OPTIONS)
+    take_request(early_slot)
+    process.kill()
+    process.wait()
+    process = early_slot.start("import time\ntime.sleep(60)\n", EARLY_OPTIONS)
+    take_request(early_slot)
+    assert uploading.read_text() == "half"
+    process.kill()
+    process.wait()
+    uploading.unlink()  # uploaded, and the client was killed before it said so
+    early_slot.start("open('out.txt', 'w').close()\nimport time\ntime.sleep(2)\n", EARLY_OPTIONS)
+    assert early_slot.wait() == 0, early_slot.read("stderr.txt")
+    assert early_slot.exists("cobblestone_uploaded_half.txt")
+
+
+def test_where_the_project_has_no_folder_for_it_the_client_takes_the_output_from_the_slot(slot: Slot) -> None:
+    slot.start(EARLY, EARLY_OPTIONS)
+    take_request(slot)
+    assert slot.read("half.txt") == "half"
+    (slot.folder / "half.txt").unlink()
+    slot.write("boinc_ufs_half.txt", "<status>0</status>\n")
+    assert slot.wait() == 0, slot.read("stderr.txt")
+
+
+def test_an_upload_of_what_is_no_output_is_refused_in_words(early_slot: Slot) -> None:
+    program = """
+import cobblestone_runtime as r, time
+for name, error in (("../x", ValueError), ("", ValueError), ("missing", FileNotFoundError)):
+    try:
+        r.upload_now(name)
+    except error:
+        continue
+    raise SystemExit(9)
+open("other", "w").close()
+r.upload_now("other")
+open("half.txt", "w").close(); open("out.txt", "w").close()
+time.sleep(2)
+"""
+    assert early_slot.run(program, EARLY_OPTIONS) == 0
+    assert "'other' is no output of the job" in early_slot.read("stderr.txt")
+    assert not early_slot.exists("boinc_ufr_other")
+
+
+def test_stand_alone_an_output_that_is_to_be_uploaded_now_stays(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(EARLY)
+    (tmp_path / "cobblestone_app.json").write_text(json.dumps({"command": ["python3", "program.py"]}))
+    done = alone(tmp_path, *EARLY_OPTIONS)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "half.txt").read_text() == "half"

@@ -36,6 +36,7 @@ from cobblestone.domain.hosts import (
     HostDescription,
     HostVersionStatistics,
 )
+from cobblestone.domain.people import KEYWORDS, with_wider
 from cobblestone.domain.statistics import RunningAverage
 from cobblestone.domain.values import AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.work import JobLimits
@@ -46,9 +47,32 @@ from cobblestone.policy.dispatch.choose import choose_work
 from cobblestone.policy.dispatch.explain import messages
 from cobblestone.policy.dispatch.held_jobs import LostResult, resend_lost
 from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits, JobCap
+from cobblestone.policy.dispatch.match import keyword_score
 from cobblestone.policy.dispatch.reports import sane_times
 from cobblestone.policy.dispatch.request import ProjectPreferences, ResourceRequest, WorkRequest
 from cobblestone.policy.dispatch.versions import count_matching_hosts
+
+KEYWORD_SETS = st.frozensets(st.sampled_from(sorted(KEYWORDS)), max_size=8)
+
+
+@given(KEYWORD_SETS, KEYWORD_SETS, KEYWORD_SETS)
+def test_a_refused_keyword_excludes_and_each_wanted_one_counts_once(
+    yes: frozenset[int], no: frozenset[int], own: frozenset[int]
+):
+    found = keyword_score(ProjectPreferences(keywords_yes=yes, keywords_no=no), own)
+    assert (found is None) == any(number in no for number in own)
+    if found is not None:
+        assert found == sum(number in yes for number in own)
+        assert keyword_score(ProjectPreferences(keywords_yes=yes | own, keywords_no=no), own) == len(own)
+
+
+@given(KEYWORD_SETS)
+def test_an_app_has_the_wider_keywords_of_its_own_so_that_a_wide_no_holds_for_all_below(own: frozenset[int]):
+    found = with_wider(own)
+    assert own <= set(found)
+    assert with_wider(found) == found
+    assert {KEYWORDS[number].parent for number in found} <= {0, *found}
+
 
 #: What the wire layer lets through: any finite number.
 ANYTHING = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(

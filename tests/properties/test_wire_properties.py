@@ -30,7 +30,11 @@ from cobblestone.wire.project.account import (
     write_user_xml,
 )
 from cobblestone.wire.project.pages import ProjectConfig, RssChannel, RssItem, write_project_config, write_rss
-from cobblestone.wire.project.preferences import parse_global_preferences, write_global_preferences
+from cobblestone.wire.project.preferences import (
+    UserKeywords,
+    parse_global_preferences,
+    write_global_preferences,
+)
 from cobblestone.wire.project.signatures import (
     decode_public_key,
     upload_signature,
@@ -387,6 +391,7 @@ REQUEST = values(
         )
     ),
     client_opaque=FREE,
+    user_keywords=st.builds(UserKeywords, tuples(st.integers(0, 999_999_999)), tuples(st.integers(0, 55))),
     leniences=st.just(()),
 )
 

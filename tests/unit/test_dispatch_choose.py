@@ -325,6 +325,24 @@ def test_beta_apps_and_versions_go_only_to_those_who_allow_them():
     assert choose(willing, candidates(1), catalogue(version(beta=True))).assignments
 
 
+def test_a_refused_keyword_excludes_an_app_and_a_wanted_one_comes_first():
+    stars, cells = (
+        app(1, dispatch=AppDispatch(keywords=(1, 3))),
+        app(2, dispatch=AppDispatch(keywords=(9, 13))),
+    )
+    offer = catalogue(version(1, 1), version(2, 2), apps=[stars, cells])
+    offered = [candidate(1, app_number=1), candidate(2, app_number=2)]
+    asked = request(preferences=ProjectPreferences(keywords_yes=frozenset({13})))
+    assert [each.candidate.app_id for each in choose(asked, offered, offer).assignments] == [2]
+    assert [each.candidate.app_id for each in choose(request(), offered, offer).assignments] == [1]
+    asked = request(
+        seconds=1e6, preferences=ProjectPreferences(keywords_yes=frozenset({9}), keywords_no=frozenset({13}))
+    )
+    decision = choose(asked, offered, offer)
+    assert [each.candidate.app_id for each in decision.assignments] == [1]
+    assert "unwanted_keyword" in codes(decision)
+
+
 def test_without_leave_a_beta_version_does_not_hide_the_released_one():
     offer = catalogue(version(1, version_num=100), version(2, version_num=200, beta=True))
     assert choose(request(), candidates(1), offer).assignments[0].version.id == 1

@@ -257,6 +257,22 @@ def test_opaque_data_of_an_account_manager_is_taken_verbatim():
     assert request.client_opaque == "<x a='1'>&y</x>"
 
 
+@pytest.mark.parametrize(
+    ("content", "yes", "no"),
+    [
+        ("\n   <yes>1</yes>\n   <no>14</no>\n   <yes>9</yes>\n", (1, 9), (14,)),
+        ("<user_keywords><no>3</no>", (), (3,)),  # as in the layout of older clients
+        ("<yes>-1</yes><yes>x</yes><no>1e9</no><yes>99999999999</yes><yes/>", (), ()),
+        ("<yes>1</yes>" * 100_000, (1,) * 833, ()),
+    ],
+)
+def test_keywords_of_an_account_manager_are_read_within_bounds(
+    content: str, yes: tuple[int, ...], no: tuple[int, ...]
+):
+    request = parse_scheduler_request(with_top(f"<user_keywords>{content}</user_keywords>"))
+    assert (request.user_keywords.yes, request.user_keywords.no) == (yes, no)
+
+
 @pytest.mark.parametrize("block", ["time_stats_log", "job_log", "daily_xfer_history", "user_keywords"])
 def test_blocks_of_no_use_to_us_are_jumped_over(block: str):
     request = parse_scheduler_request(with_top(f"<{block}>\n<hostid>9</hostid> & <\x00\n</{block}>"))

@@ -26,7 +26,7 @@ from cobblestone.store.engine.database import Transaction
 from cobblestone.wire.client import account_manager as wire
 from cobblestone.wire.client.records import EstimatedCredit
 from cobblestone.wire.project.account import WebRpcError, WebRpcFailure
-from cobblestone.wire.project.preferences import write_global_preferences
+from cobblestone.wire.project.preferences import UserKeywords, write_global_preferences
 
 MAIN_SHARE = 100.0
 #: Clients of this version and later know the sums of an account; 7.20.5 notes each of them in its log as unknown.
@@ -450,8 +450,7 @@ def _reply(
         ),
         host_venue=host.venue,
         feeds=(ctx.url(FEED),),
-        keywords_yes=choices.yes,
-        keywords_no=choices.no,
+        keywords=UserKeywords(choices.yes, choices.no),
         opaque=f"<host_id>{host.id}</host_id>\n<host_key>{host.host_key}</host_key>\n<contact>{contacts}</contact>",
         accounts=tuple(orders),
     )

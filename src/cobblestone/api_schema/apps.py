@@ -134,6 +134,8 @@ class DispatchBody(Body, frozen=True, kw_only=True):
     size_classes: Annotated[list[Positive], msgspec.Meta(max_length=20)] | None = None
     #: instead: so many classes of equally many of the known computers
     size_class_count: Annotated[int, msgspec.Meta(ge=1, le=21)] | None = None
+    #: what its jobs are about and where they come from, as numbers of the family's list; [] for nothing
+    keywords: Annotated[list[int], msgspec.Meta(max_length=60)] | None = None
 
 
 class CreditBody(Body, frozen=True, kw_only=True):
@@ -320,6 +322,7 @@ class Dispatch(Reply, frozen=True):
     max_jobs_per_day_init: int
     locality: bool
     size_classes: list[float]
+    keywords: list[int]
 
 
 class App(Reply, frozen=True):

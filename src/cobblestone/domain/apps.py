@@ -92,6 +92,7 @@ class AppDispatch:
     locality: bool = False  #: jobs go first to hosts that have one of their sticky input files
     size_classes: tuple[float, ...] = ()
     """Speeds in FLOPS, ascending, that separate the size classes of hosts and jobs: n speeds make n + 1 classes."""
+    keywords: tuple[int, ...] = ()  #: of all its jobs, with the wider ones: `cobblestone.domain.people`
 
     @property
     def scored(self) -> bool:

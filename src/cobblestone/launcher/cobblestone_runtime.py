@@ -73,7 +73,8 @@ functions work without a launcher, too::
 
 A program in another language does the same with files in the folder that ``COBBLESTONE_FOLDER`` names, each
 written under a temporary name and then renamed: ``cobblestone_progress`` (the fraction as text),
-``cobblestone_checkpoint`` (any text that differs from the last one).
+``cobblestone_checkpoint`` (any text that differs from the last one), ``cobblestone_upload_NAME`` (empty: the
+output of this file name is finished and to be uploaded now; it becomes ``cobblestone_uploaded_NAME``).
 """
 
 import glob
@@ -105,6 +106,8 @@ __all__ = [
     "receive_trickles",
     "time_to_checkpoint",
     "trickle",
+    "upload_now",
+    "uploaded",
 ]
 
 APP_FILE = "cobblestone_app.json"
@@ -126,6 +129,8 @@ JOB_FILE = "cobblestone_job.json"
 STATE_FILE = "cobblestone_state.json"
 TRICKLE_UP_PREFIX = "cobblestone_trickle_up_"
 TRICKLE_DOWN_PREFIX = "trickle_down_"
+UPLOAD_PREFIX = "cobblestone_upload_"
+UPLOADED_PREFIX = "cobblestone_uploaded_"
 STDOUT_FILE = "stdout.txt"
 STDERR_FILE = "command_stderr.txt"
 IMAGE_FILE = "cobblestone_container"
@@ -265,6 +270,26 @@ class _AppSide:
             name = "%s%017d_%06d" % (TRICKLE_UP_PREFIX, int(time.time() * 1e6), self.counter)
             _write_atomically(self._path(name), "<variety>%s</variety>\n%s\n" % (variety, text))
 
+    def upload_now(self, name: str) -> None:
+        """Have a finished output uploaded while the job goes on.  Do not open it again: it leaves the folder.
+
+        ``name`` is its file name, without folders.  Where it cannot be done the output goes with the others, at the end.
+        A job that goes on from a checkpoint may say so again.
+
+        Raises ValueError for a name with a folder, FileNotFoundError for an output that has not been written.
+        """
+        if not name or os.path.basename(name) != name:
+            raise ValueError("upload_now(): %r must be the name of an output, without folders" % name)
+        asked = self.folder and os.path.exists(self._path(UPLOAD_PREFIX + name))
+        if not asked and not self.uploaded(name):
+            os.stat(name)
+            if self.folder:
+                _write_atomically(self._path(UPLOAD_PREFIX + name), "")
+
+    def uploaded(self, name: str) -> bool:
+        """Say whether an output for which ``upload_now`` was called has reached the project."""
+        return bool(self.folder) and os.path.exists(self._path(UPLOADED_PREFIX + name))
+
     def receive_trickles(self) -> List[str]:
         """Return the texts of the project's messages that have come in since the last call, oldest first."""
         if not self.folder:
@@ -331,6 +356,8 @@ time_to_checkpoint = _app_side.time_to_checkpoint
 checkpoint = _app_side.checkpoint
 trickle = _app_side.trickle
 receive_trickles = _app_side.receive_trickles
+upload_now = _app_side.upload_now
+uploaded = _app_side.uploaded
 job_info = _app_side.job_info
 
 
@@ -357,6 +384,7 @@ class InitData(NamedTuple):
     gpu_type: str = ""  # as clients call vendors; empty: no GPU
     gpu: int = -1  # number among those of its vendor; -1: none
     gpu_usage: float = 0.0  # GPUs
+    project_dir: str = ""
 
 
 class Job(NamedTuple):
@@ -413,6 +441,7 @@ def read_init_data(path: str) -> Optional[InitData]:
         gpu_type=word("gpu_type"),
         gpu=int(number("gpu_device_num")) if word("gpu_type") else -1,
         gpu_usage=number("gpu_usage"),
+        project_dir=word("project_dir"),
     )
 
 
@@ -971,6 +1000,7 @@ class Launcher:
         self.signals: List[int] = []
         self.started = self.next_status = self.next_watch = self.next_disk = time.monotonic()
         self.stdout: Optional[IO[bytes]] = None
+        self.handed_over: Set[str] = set()  # outputs, in this run
 
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)
@@ -1126,6 +1156,7 @@ class Launcher:
             usage = self._measure()
             self._note_checkpoint()
             self._send_trickle_up()
+            self._hand_over_uploads()
             if not self.suspended:
                 self._report()
             return self._exceeded_bound(usage, now)
@@ -1249,6 +1280,49 @@ class Launcher:
         if lost:
             say("%d trickles could not be handed to the client in time" % lost)
 
+    # -- outputs that the command wants uploaded at once
+
+    def _hand_over_uploads(self) -> None:
+        """Give the client the outputs that are asked for, and tell the command which have arrived."""
+        paths = list(self.job.outputs.values())
+        for name in self._named_after(UPLOAD_PREFIX):
+            request, status = self._path(UPLOAD_PREFIX + name), _read_text("boinc_ufs_" + name)
+            try:
+                if name not in paths:
+                    say("%r is no output of the job, and cannot be uploaded now" % name)
+                    _remove(request)
+                elif self.info is None or "<status>0<" in status or self._is_gone(name, paths.index(name)):
+                    os.replace(request, self._path(UPLOADED_PREFIX + name))
+                elif not status and name not in self.handed_over:
+                    self._hand_over(name, paths.index(name))
+            except OSError as problem:
+                say("%s cannot be uploaded now: %s" % (name, problem))
+                _remove(request)  # it goes with the others
+
+    def _named_after(self, prefix: str) -> List[str]:
+        return [name[len(prefix) :] for name in os.listdir(self.folder) if name.startswith(prefix)]
+
+    def _target(self, index: int) -> str:
+        """Return where BOINC's client looks for an output; nothing under ours, which takes it from the slot itself."""
+        project = self.info.project_dir if self.info else ""
+        name = "%s_%d" % (self.info.result_name if self.info else "", index)
+        return os.path.join(project, name) if os.access(project, os.W_OK) else ""
+
+    def _is_gone(self, name: str, index: int) -> bool:
+        """Say whether an output had been uploaded when its client was killed: then it is nowhere any more."""
+        target = self._target(index)
+        return bool(target) and not os.path.exists(name) and not os.path.exists(target)
+
+    def _hand_over(self, name: str, index: int) -> None:
+        if self.segment is None or not self.segment.is_free(TRICKLE_UP):
+            return
+        target = self._target(index)
+        if target and os.path.exists(name):
+            os.replace(name, target)
+        self.handed_over.add(name)
+        _write_atomically("boinc_ufr_" + name, "")
+        self.segment.send(TRICKLE_UP, "<have_new_upload_file/>\n")
+
     # -- the end
 
     def _stop(self, reason: str) -> int:
@@ -1313,10 +1387,15 @@ class Launcher:
         return status
 
     def _check_outputs(self) -> int:
+        left = {
+            *self.app.optional_outputs,
+            *self._named_after(UPLOAD_PREFIX),
+            *self._named_after(UPLOADED_PREFIX),
+        }
         missing = [
             "%s (%s)" % (name, path)
             for name, path in self.job.outputs.items()
-            if not os.path.isfile(path) and not {name, path} & set(self.app.optional_outputs)
+            if not os.path.isfile(path) and not {name, path} & left
         ]
         if missing:
             say("the command ended with exit status 0 but did not write its output %s" % ", ".join(missing))

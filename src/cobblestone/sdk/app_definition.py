@@ -60,6 +60,7 @@ class AppSpec:
         function_files: Further files that your functions import.
         limits: Estimates and hard limits of a job.
         credit: The credit system and its options.
+        keywords: What its jobs are about and where they come from: numbers of the family's list (``cobblestone app keywords``).
 
     >>> spec = AppSpec(name="sum", command="cat {input}", stdout="output", quorum=2, compare="numeric:rtol=1e-6")
     >>> project.create_app(spec).rules.min_quorum
@@ -95,6 +96,7 @@ class AppSpec:
     function_files: Iterable[str | Path] = ()
     limits: LimitsBody = LimitsBody()
     credit: CreditBody = CreditBody()
+    keywords: Sequence[int] = ()
 
     @property
     def needed(self) -> int | None:

@@ -84,7 +84,9 @@ class AppMethods:
             credit=functions.credit(spec.credit),
             limits=spec.limits,
             rules=schema.RulesBody(min_quorum=spec.needed or 1),
-            dispatch=schema.DispatchBody(adaptive=spec.spot_checks or None),
+            dispatch=schema.DispatchBody(
+                adaptive=spec.spot_checks or None, keywords=list(spec.keywords) or None
+            ),
             outputs=[]
             if package is None
             else package.output_bodies(max_nbytes=spec.max_output_bytes, gzip=spec.gzip_outputs),

@@ -251,7 +251,9 @@ def accounting(
 def keyword_(
     folder: FolderArgument,
     number: Annotated[int, typer.Argument(min=1, max=2**31 - 1, help="Number of the keyword, as in BOINC.")],
-    name: Annotated[str, typer.Argument(help="Name that users see.")],
+    name: Annotated[
+        str, typer.Argument(help="Name that users see. Default: that of the family's list.")
+    ] = "",
     place: Annotated[
         bool, typer.Option("--place", help="A place where research is done, not a subject.")
     ] = False,
@@ -259,7 +261,10 @@ def keyword_(
     """Define a keyword: a subject or place that people can choose to support or reject."""
     from cobblestone.account_manager.core import operation
     from cobblestone.account_manager.store import projects
+    from cobblestone.domain.people import KEYWORDS, is_place
 
+    if not name:
+        place, name = is_place(number), KEYWORDS[number].name
     kind = "place" if place else "subject"
     with operation.open_beside(folder) as (_, store):
         store.write(lambda tx: projects.put_keywords(tx, {number: (kind, name[:100])}))

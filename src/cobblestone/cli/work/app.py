@@ -262,6 +262,7 @@ def dispatch(name: o.NameArgument, wanted: o.DispatchOptions, common: Common) ->
     import msgspec
 
     from cobblestone.api_schema.apps import AppChanges
+    from cobblestone.domain.people import KEYWORDS
 
     changes = wanted.changes()
     app = common.ask(
@@ -269,10 +270,9 @@ def dispatch(name: o.NameArgument, wanted: o.DispatchOptions, common: Common) ->
             connected.app(name) if changes == AppChanges() else connected.change_app(name, changes)
         )
     )
-    lines = [
-        f"{name}:",
-        *(f"  {key:24} {_rule_text(value)}" for key, value in msgspec.structs.asdict(app.dispatch).items()),
-    ]
+    about = ", ".join(f"{number} {KEYWORDS[number].name}" for number in app.dispatch.keywords)
+    rules = msgspec.structs.asdict(app.dispatch) | {"keywords": about}
+    lines = [f"{name}:", *(f"  {key:24} {_rule_text(value)}" for key, value in rules.items())]
     lines.append(f"  {'beta':24} {_rule_text(app.beta)}")
     lines.append(f"  {'show outputs':24} {_rule_text(app.show_outputs)}")
     lines.append(f"  {'bandwidth':24} {size(app.limits.rsc_bandwidth_bound)}/s")
@@ -285,6 +285,17 @@ def _rule_text(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(f"{speed:.3g} FLOPS" for speed in value) or "-"  # pyright: ignore[reportUnknownVariableType]  # numbers
     return str(value) if value else "-"
+
+
+@app_commands.command("keywords")
+def keywords(common: Common) -> None:
+    """List the family's keywords, by which volunteers choose what their computers work on."""
+    from cobblestone.domain.people import KEYWORDS
+
+    found = list(KEYWORDS.values())
+    common.out.table(
+        found, ["keyword", "name", "part of"], [(each.id, each.name, each.parent or "-") for each in found]
+    )
 
 
 @app_commands.command("runtime")

@@ -46,6 +46,8 @@ class FormOptions:
     """Maximum size of each output."""
     gzip_outputs: Annotated[bool, typer.Option("--gzip-outputs")] = False
     """Volunteers' clients compress outputs for the upload."""
+    keywords: Annotated[str | None, typer.Option(metavar="N,N…")] = None
+    """What its jobs are about: numbers of `cobblestone app keywords`."""
     input_template: Annotated[Path | None, typer.Option(metavar="FILE.xml")] = None
     """BOINC input template of a native program."""
     output_template: Annotated[Path | None, typer.Option(metavar="FILE.xml")] = None
@@ -163,6 +165,8 @@ class DispatchOptions:
     """Download speed that a computer must have, in bytes per second."""
     max_jobs_per_day_init: Annotated[int | None, typer.Option("--first-day", min=0)] = None
     """Jobs per processor for a computer that has not returned any yet."""
+    keywords: Annotated[str | None, typer.Option(metavar="N,N…")] = None
+    """What its jobs are about: numbers of `cobblestone app keywords`; 0 for nothing."""
 
     def changes(self) -> AppChanges:
         """Return the changes as an API body; raises ConfigError."""
@@ -170,6 +174,8 @@ class DispatchOptions:
         from cobblestone.sdk.app_definition import parse_size
 
         rules = given(self)
+        if self.keywords is not None:
+            rules["keywords"] = keyword_numbers(self.keywords)
         beta, show_outputs, bandwidth = (
             rules.pop(name, None) for name in ("beta", "show_outputs", "bandwidth")
         )
@@ -213,6 +219,7 @@ def spec(
             "templates are for native programs; inputs and outputs follow from --command"
         )
     max_output_bytes = int(parse_size(members.pop("max_output")))
+    members["keywords"] = keyword_numbers(members.pop("keywords", ""))
     return AppSpec(
         name=name, max_output_bytes=max_output_bytes, limits=limits.body(), credit=credit.body(), **members
     )
@@ -244,6 +251,14 @@ def changes(
         limits=None if bounds == LimitsBody() else bounds,
         credit=None if worth == CreditBody() else worth,
     )
+
+
+def keyword_numbers(text: str) -> list[int]:
+    """Return the numbers of keywords from a list with commas; none for 0."""
+    try:
+        return [int(number) for number in text.split(",") if int(number)] if text else []
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 14,21") from error
 
 
 def parts(text: str | None) -> list[float]:

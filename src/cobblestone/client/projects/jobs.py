@@ -54,9 +54,6 @@ class Jobs:
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._checked: set[tuple[str, str]] = set()
         self._wanted: set[str] = set()  # identities of jobs that ought to run now
-        self._uploads: dict[
-            tuple[str, str], tuple[str, str]
-        ] = {}  # file to job and open name, of uploads on the way
         self._gone: dict[str, asyncio.Event] = {}  # of tasks whose end is waited for
         self._identities: dict[str, str] = {}  # of tasks in memory or starting, by their names
         self.checkpoint_seconds = 60.0
@@ -265,8 +262,9 @@ class Jobs:
                 self._trickle(job, event)
             case UploadWanted():
                 file = content.files.get(event.file.physical_name)
-                if file is not None and file.upload is not None:
-                    self._uploads[job.project, file.name] = (event.name, event.open_name)
+                if file is not None and file.status is FileStatus.UPLOADED:  # before the client was killed
+                    self._uploaded(content, file)
+                elif file is not None and file.upload is not None:
                     self._want_upload(file, event.file.nbytes, event.file.md5)
             case Notice():
                 self.journal.say(event.text, job.project, 2 if event.important else 1)
@@ -418,10 +416,11 @@ class Jobs:
                 self.post(ev.JobReady(self.clock(), job_id(job.project, job.name)))
 
     def _uploaded(self, content: ProjectContent, file: FileRecord) -> None:
-        told = self._uploads.pop((file.project, file.name), None)
-        if told is not None:
-            self._runner().upload_done(told[0], told[1], 0 if file.status is FileStatus.UPLOADED else -1)
         for job in content.jobs.values():
+            for ref in job.result.file_refs:
+                if ref.file_name == file.name and job.task.pid:
+                    status = 0 if file.status is FileStatus.UPLOADED else -1
+                    self._runner().upload_done(job.name, ref.open_name or ref.file_name, status)
             if job.state is ClientJobState.UPLOADING and not self._uploads_left(content, job):
                 job.state, job.ready_to_report = ClientJobState.UPLOADED, True
                 self.state.put_job(job)

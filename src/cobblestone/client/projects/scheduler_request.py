@@ -20,7 +20,7 @@ from cobblestone.wire.client.records import (
     JobRecord,
     ProjectContent,
 )
-from cobblestone.wire.project.preferences import GlobalPreferences
+from cobblestone.wire.project.preferences import GlobalPreferences, UserKeywords
 from cobblestone.wire.scheduler.host import CoprocRequest, DiskUsage
 from cobblestone.wire.scheduler.job import AppVersionBlock
 from cobblestone.wire.scheduler.report import MsgFromHost, ReportedFile, ReportedResult, StickyFile
@@ -42,7 +42,7 @@ def make_request(
     reported = [content.jobs[name] for name in map(_name, contact.report) if name in content.jobs]
     others = [job for job in content.jobs.values() if not job.ready_to_report]
     versions = _versions(content, others)
-    cpu = contact.requests.get(CPU, NOTHING)
+    cpu, manager = contact.requests.get(CPU, NOTHING), state.notes.manager
     shares = [c.project.resource_share for c in state.contents.values()]
     runnable = [c.project.resource_share for c in state.contents.values() if not c.project.suspended_via_gui]
     return form_of(
@@ -93,6 +93,7 @@ def make_request(
         other_results_listed=True,
         in_progress_results=_in_progress(contact),
         client_brand=BRAND,
+        user_keywords=manager.keywords if manager else UserKeywords(),
     )
 
 

@@ -21,6 +21,7 @@ import msgspec
 from cobblestone.domain.errors import Busy, ConfigError, StoreError
 from cobblestone.wire.client.gui_rpc import LoggedMessage
 from cobblestone.wire.client.records import DailyCredit, FileRecord, JobRecord, ProjectContent, ProjectRecord
+from cobblestone.wire.project.preferences import UserKeywords
 from cobblestone.wire.scheduler.host import NetStats, TimeStats
 from cobblestone.wire.scheduler.job import AppBlock, AppVersionBlock, WorkunitBlock
 
@@ -104,6 +105,7 @@ class ManagerAttachment:
     failures: int = 0
     bad_password: bool = False
     no_project_notices: bool = False
+    keywords: UserKeywords = UserKeywords()
     feeds: tuple[str, ...] = ()  #: addresses of its own feeds
     send_tasks: str = ""  #: ``active``, ``all`` or empty
     left: tuple[str, ...] = ()  #: projects that the volunteer had attached by hand, and has left

@@ -188,7 +188,7 @@ class ManagerContacts:
         account.dynamic, account.bad_password, account.failures = reply.dynamic, False, 0
         account.user_name, account.team_name = reply.user_name, reply.team_name
         account.send_tasks, account.no_project_notices = reply.send_tasks, reply.no_project_notices
-        account.feeds = reply.feeds
+        account.feeds, account.keywords = reply.feeds, reply.keywords
         account.previous_host_cpid = self._client.facts().host.host_cpid
         account.next_rpc_time = now + reply.repeat_sec
         self._state.notes.manager = account

@@ -116,7 +116,6 @@ class UploadWanted:
     """The job wants an output uploaded while it runs; the file has been moved to the project's directory."""
 
     name: str
-    open_name: str
     file: ProducedFile
 
 

@@ -129,6 +129,7 @@ class RunningTask:
         self.disk_usage = 0.0
         self.suspended = False
         self.paused = False  #: told to pause, for whatever reason
+        self.may_wait_for_uploads = True  #: of which an earlier client that was killed did not tell it
         self.frozen = False  #: stopped by the system, since it does not listen
         self.abort: AbortOrder | None = None
         self.quit_ordered = False
@@ -231,7 +232,8 @@ class RunningTask:
             path = slot.take_trickle(self.folder, self.spec, self.around.clock())
             if path:
                 self.around.emit(TrickleUp(self.spec.name, slot.trickle_variety(path), path))
-        if NEW_UPLOAD_FILE in text:
+        if NEW_UPLOAD_FILE in text or self.may_wait_for_uploads:
+            self.may_wait_for_uploads = False
             self.hand_over_early()
 
     def _take_status(self, text: str) -> None:
@@ -275,7 +277,7 @@ class RunningTask:
         for output in slot.upload_requests(self.folder, self.spec):
             file = slot.hand_over(self.folder, self.spec, output)
             if file:
-                self.around.emit(UploadWanted(self.spec.name, output.open_name, file))
+                self.around.emit(UploadWanted(self.spec.name, file))
 
     def _tell(self, now: float) -> None:
         if self.segment is None:

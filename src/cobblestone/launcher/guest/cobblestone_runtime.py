@@ -10,7 +10,15 @@ import os
 import re
 import time
 
-__all__ = ["checkpoint", "progress", "receive_trickles", "time_to_checkpoint", "trickle"]
+__all__ = [
+    "checkpoint",
+    "progress",
+    "receive_trickles",
+    "time_to_checkpoint",
+    "trickle",
+    "upload_now",
+    "uploaded",
+]
 
 MAX_TRICKLE_BYTES = 60000
 
@@ -88,6 +96,13 @@ class _Job:
         """Return no messages: none reach a program in WebAssembly, whose answer may not depend on them."""
         return []
 
+    def upload_now(self, name: str) -> None:
+        """Leave an output to the end of the job, with all others: those of WebAssembly are not uploaded before."""
+
+    def uploaded(self, name: str) -> bool:
+        """Return False: see `upload_now`."""
+        return False
+
 
 _job = _Job()
 checkpoint = _job.checkpoint
@@ -95,3 +110,5 @@ progress = _job.progress
 receive_trickles = _job.receive_trickles
 time_to_checkpoint = _job.time_to_checkpoint
 trickle = _job.trickle
+upload_now = _job.upload_now
+uploaded = _job.uploaded

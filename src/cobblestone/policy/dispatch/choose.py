@@ -34,7 +34,14 @@ from cobblestone.policy.dispatch.limits import (
     must_replicate,
     shortened_delay,
 )
-from cobblestone.policy.dispatch.match import Match, VersionChooser, address_space, by_suitability, hr_class
+from cobblestone.policy.dispatch.match import (
+    Match,
+    VersionChooser,
+    address_space,
+    by_suitability,
+    hr_class,
+    keyword_score,
+)
 from cobblestone.policy.dispatch.request import WorkRequest
 
 #: Workunits of which a result is already there: a set, or a look-up that is asked for a few at a time.
@@ -165,7 +172,7 @@ class _Selection:
         self._now = now
         self._rng = rng
         self._always = set(always)  #: apps of which the host still lacks its one job
-        self._scored = catalogue.scored
+        self._scored = catalogue.scored or bool(request.preferences.keywords_yes)
         self._checkable = catalogue.population.people > 1  #: someone else's computer may confirm an answer
         self._chooser = VersionChooser(request, catalogue, limits, budget, rng, now=now)
         self._workload: Workload | None = None
@@ -366,6 +373,8 @@ class _Selection:
             return ()
         if self._in_browser and app.rules.min_quorum < 2:
             return (explain(Code.BROWSER_ALONE, app=app.title),)
+        if keyword_score(self._request.preferences, app.dispatch.keywords) is None:
+            return (explain(Code.UNWANTED, app=app.title),)
         if app.beta and not self._request.preferences.allow_beta:
             return (explain(Code.BETA_APP, app=app.title),)
         if app.dispatch.homogeneous_redundancy and not self._hr_class(app_id):

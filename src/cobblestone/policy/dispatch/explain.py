@@ -75,6 +75,7 @@ class Code(StrEnum):
     UNSIGNED = "version_not_signed"
     NOT_ROLLED_OUT = "version_not_rolled_out"
     APP_NOT_SELECTED = "app_not_selected"
+    UNWANTED = "unwanted_keyword"
     BETA_APP = "beta_app"
     COMMITTED_VERSION = "committed_to_other_version"
     APP_PLATFORM = "app_not_for_this_platform"
@@ -274,6 +275,10 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
     Code.APP_NOT_SELECTED: _ask(
         "{app} has tasks, but is not selected in your project preferences. Select it, or allow other "
         "applications there."
+    ),
+    Code.UNWANTED: _note(
+        "You refuse a subject or place of {app}, on the preferences page or at your account manager; its tasks are "
+        "not sent."
     ),
     Code.BETA_APP: _note(
         "{app} is a test application. Allow these in your project preferences to get its tasks."

@@ -27,12 +27,13 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
 from cobblestone.domain.hosts import CPU, HostAppVersion, HostDescription
+from cobblestone.domain.people import ProjectPreferences
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.values import AppId, AppVersionId, changed, value
 from cobblestone.domain.work import HomogeneousRedundancy
@@ -321,13 +322,24 @@ def by_suitability(
         yield from block
 
 
+def keyword_score(preferences: ProjectPreferences, keywords: Collection[int]) -> int | None:
+    """Return how many keywords of a job the volunteer wants; None: it has one that he refuses, and is never sent.
+
+    Source: BOINC's ``sched_keyword.cpp`` (facts).
+    """
+    if not preferences.keywords_no.isdisjoint(keywords):
+        return None
+    return len(preferences.keywords_yes.intersection(keywords))
+
+
 def _score(
     candidate: Candidate, request: WorkRequest, app: App | None, match_of: Callable[[Candidate], Match | None]
 ) -> int:
     score = candidate.priority
-    if app is None or not app.dispatch.scored:
+    if app is None:
         return score
     rules = app.dispatch
+    score += keyword_score(request.preferences, rules.keywords) or 0
     if rules.locality and request.sticky_files:
         score += HAS_FILE * any(
             file.sticky and file.name in request.sticky_files for file in candidate.input_files

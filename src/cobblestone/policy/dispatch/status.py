@@ -159,6 +159,7 @@ SENTENCES: dict[str, str] = {
     Code.CLIENT_TOO_OLD: "their client is older than the app version requires ({need})",
     Code.CLIENT_TOO_NEW: "their client is newer than the app version allows ({need})",
     Code.BETA_VERSION: "the app has a test version for them, and their owners do not allow these",
+    Code.UNWANTED: "their owners refuse a subject or place of the app",
     Code.BETA_APP: "it is a test application, and their owners do not allow these",
     Code.PLAN_CLASS_UNKNOWN: "the plan class {wanted} of the app's version is not defined",
     Code.PLAN_CLASS_BROKEN: "the plan class {wanted} has an invalid pattern",

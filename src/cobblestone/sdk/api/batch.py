@@ -106,7 +106,8 @@ class JobResult:
         self.credit = job.credit
 
     def __repr__(self) -> str:
-        return f"<JobResult {self.name!r} {'succeeded' if self.succeeded else f'failed: {self.error}'}>"
+        state = "succeeded" if self.succeeded else f"failed: {self.error}" if self.error else "running"
+        return f"<JobResult {self.name!r} {state}>"
 
     def bytes(self, name: str | None = None) -> bytes:
         """Return an output; without a name, the only one or the first.
@@ -137,7 +138,8 @@ class JobResult:
             raise JobFailed(f"Job {self.name}: {self.error}", job_name=self.name, stderr=self.stderr)
 
     def _name(self, name: str | None) -> str:
-        self.raise_for_error()
+        if not self.outputs:
+            self.raise_for_error()
         if name is None:
             if not self.outputs:
                 raise NotFoundError(f"Job {self.name} has no outputs (or no longer has them).")
@@ -293,6 +295,12 @@ class Batch:
             page = self.connection.call(endpoints.GET_RESULTS, self.id, after=after, limit=PAGE)
             yield from (JobResult(self.connection, self.id, job) for job in page.results)
             after, more = page.next, len(page.results) == PAGE
+
+    def so_far(self) -> Iterator[JobResult]:
+        """Return the jobs that still run and have uploaded outputs before their end.  No one has checked these outputs."""
+        for job in self.jobs():
+            if job.status == "running" and job.outputs:
+                yield JobResult(self.connection, self.id, job)
 
     def _pages(self, timeout: float | None) -> Iterator[ResultsPage]:
         deadline = None if timeout is None else time.monotonic() + timeout

@@ -181,7 +181,7 @@ class SchedulerExchange:
             dispatch.detach_host(tx, host.id, now=self.now)
         if decision.detached or (decision.host and host.id != message.hostid):
             tx.drop_answers()
-        self.preferences = work_requests.project_preferences(user, host)
+        self.preferences = work_requests.project_preferences(user, host, message.user_keywords)
         description = work_requests.with_known(description, host.description, message)
         description = work_requests.with_capacity(
             description, message, preferences=self.preferences, limits=self.limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from cobblestone.domain.apps import AppFile, AppVersion, is_generalised
+from cobblestone.domain.apps import App, AppFile, AppVersion, is_generalised
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import User
 from cobblestone.domain.values import ResultId
@@ -106,7 +106,7 @@ def add_jobs(
         for input_file in candidate.input_files:
             if input_file.name not in files:
                 files[input_file.name] = _file_info(ctx, input_file, sticky=input_file.sticky)
-        workunits.append(_workunit_block(app.name, assignment))
+        workunits.append(_workunit_block(app, assignment))
         new_outputs, result = _result_block(
             assignment, ctx.secret, upload_url, at_once=candidate.result_id in at_once
         )
@@ -167,12 +167,13 @@ def _version_block(app_name: str, version: AppVersion, assignment: Assignment) -
     )
 
 
-def _workunit_block(app_name: str, assignment: Assignment) -> wire.WorkunitBlock:
+def _workunit_block(app: App, assignment: Assignment) -> wire.WorkunitBlock:
     candidate = assignment.candidate
     usage = assignment.usage
     return wire.WorkunitBlock(
         name=candidate.workunit_name,
-        app_name=app_name,
+        app_name=app.name,
+        job_keyword_ids=" ".join(map(str, app.dispatch.keywords)),
         rsc_fpops_est=candidate.limits.rsc_fpops_est * usage.operations_factor,
         rsc_fpops_bound=candidate.limits.rsc_fpops_bound * usage.bound_factor,
         rsc_memory_bound=candidate.limits.rsc_memory_bound,

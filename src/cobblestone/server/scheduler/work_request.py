@@ -21,7 +21,7 @@ from cobblestone.store.engine.database import Database
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import dispatch, messages
 from cobblestone.store.work.dispatch import JobInProgress
-from cobblestone.wire.project.preferences import read_project_preferences
+from cobblestone.wire.project.preferences import UserKeywords, read_project_preferences
 from cobblestone.wire.scheduler.host import ALWAYS_SENT
 from cobblestone.wire.scheduler.request import SchedulerRequest
 
@@ -125,9 +125,18 @@ def with_capacity(
     )
 
 
-def project_preferences(user: User | None, host: Host) -> ProjectPreferences:
-    """Return the user's preferences for this host's venue."""
-    return read_project_preferences("" if user is None else user.project_prefs, host.venue)
+def project_preferences(
+    user: User | None, host: Host, keywords: UserKeywords | None = None
+) -> ProjectPreferences:
+    """Return the user's preferences for this host's venue, with the keywords that the client has of an account manager."""
+    found = read_project_preferences("" if user is None else user.project_prefs, host.venue)
+    if not keywords or keywords == UserKeywords():
+        return found
+    return changed(
+        found,
+        keywords_yes=found.keywords_yes.union(keywords.yes),
+        keywords_no=found.keywords_no.union(keywords.no),
+    )
 
 
 def work_request(

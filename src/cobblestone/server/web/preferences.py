@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from cobblestone.domain.apps import App
 from cobblestone.domain.computing import PREFERENCES, Number, Preference
-from cobblestone.domain.people import User
+from cobblestone.domain.people import KEYWORDS, Keyword, User
 from cobblestone.ops.aside import read_aside
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import N_
@@ -31,7 +31,7 @@ VENUE_NAMES: Mapping[str, str] = {
     "work": N_("Work"),
     "school": N_("School"),
 }
-MAX_FIELDS = 60 + wire.MAX_APPS
+MAX_FIELDS = 60 + len(KEYWORDS) + wire.MAX_APPS
 
 TYPES: Mapping[str, str] = {
     "no_cpu": N_("Processor (CPU)"),
@@ -151,13 +151,14 @@ class PreferencePages(Pages[ProjectSite]):
             typed = form = await visit.form(max_fields=MAX_FIELDS)
             reset = "reset" in form
             problems = {} if reset else _project_problems(form, found)
-            shown = wire.ProjectSet() if reset else _project_set(form, found, shown.kept)
+            shown = wire.ProjectSet() if reset else _project_set(form, found, shown)
             if not problems:
                 await self._store_project(visit, user, venue, None if reset else shown)
                 return visit.go_on("prefs_project.php", venue=venue, done="saved")
         return visit.show(
             "prefs_project.html",
             apps=found,
+            keywords=_keywords(found),
             chosen=shown,
             typed=typed,
             types=TYPES,
@@ -261,8 +262,15 @@ def _project_problems(form: Mapping[str, str], found: list[App]) -> dict[str, st
     return problems
 
 
-def _project_set(form: Mapping[str, str], found: list[App], kept: Mapping[str, str]) -> wire.ProjectSet:
+def _keywords(found: list[App]) -> list[Keyword]:
+    """Return the keywords that jobs of the project have, in the order of the family's list."""
+    used = {number for app in found for number in app.dispatch.keywords}
+    return [each for each in KEYWORDS.values() if each.id in used]
+
+
+def _project_set(form: Mapping[str, str], found: list[App], before: wire.ProjectSet) -> wire.ProjectSet:
     chosen = frozenset(int(app.id) for app in found if f"app_{app.id}" in form)
+    asked = {each.id: form.get(f"keyword_{each.id}", "") for each in _keywords(found)}
     everything = len(chosen) == len(found)  # all, and those to come: the family writes no list then
     return wire.ProjectSet(
         resource_share=parse_number(form.get("resource_share", "")) or 0.0,
@@ -275,5 +283,7 @@ def _project_set(form: Mapping[str, str], found: list[App], kept: Mapping[str, s
         no_intel_gpu="use_intel_gpu" not in form,
         max_jobs=int(parse_number(form.get("max_jobs", "")) or 0),
         max_cpus=int(parse_number(form.get("max_cpus", "")) or 0),
-        kept=kept,
+        keywords_yes=before.keywords_yes.difference(asked) | {id_ for id_ in asked if asked[id_] == "yes"},
+        keywords_no=before.keywords_no.difference(asked) | {id_ for id_ in asked if asked[id_] == "no"},
+        kept=before.kept,
     )

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.domain.values import ResultId, value
+from cobblestone.domain.values import ResultId, WorkunitId, value
 from cobblestone.domain.work import OutputSpec, output_file_name
 from cobblestone.store.catalog.files import place_of
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import Column, RowMapper
+from cobblestone.store.work import steps
 from cobblestone.store.work.rows import decode_outputs
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -103,6 +104,16 @@ def outputs_of_results(
     for outputs in found.values():
         outputs.sort(key=lambda output: output.index)
     return found
+
+
+def first_uploads(db: Database, workunit_ids: Sequence[WorkunitId]) -> dict[WorkunitId, ResultId]:
+    """Return the first result in progress of each workunit that has uploaded an output before its end."""
+    rows = db.query_in(
+        "SELECT r.workunit_id, MIN(r.id) FROM upload u JOIN result r ON r.id = u.result_id"
+        f" WHERE r.workunit_id IN (??) AND r.{steps.IS_IN_PROGRESS} GROUP BY r.workunit_id",
+        workunit_ids,
+    )
+    return {WorkunitId(row[0]): ResultId(row[1]) for row in rows}
 
 
 def output_content(output: StoredOutput, folder: Path, *, max_nbytes: int) -> bytes:

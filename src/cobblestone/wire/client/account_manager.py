@@ -16,6 +16,7 @@ from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.values import value
 from cobblestone.wire.client.objects import CREDIT, write_gui_result
 from cobblestone.wire.client.records import EstimatedCredit, ProjectContent, ProjectRecord
+from cobblestone.wire.project.preferences import UserKeywords, read_user_keywords, write_user_keywords
 from cobblestone.wire.scheduler.host import (
     ALWAYS_SENT,
     MAX_TIME,
@@ -153,8 +154,7 @@ class ManagerReply:
     messages: Contents[str] = ()
     send_tasks: Element = ""
     no_project_notices: Switch = False
-    keywords_yes: tuple[int, ...] = ()
-    keywords_no: tuple[int, ...] = ()
+    keywords: UserKeywords = UserKeywords()
     global_preferences: Element = ""
     feeds: Contents[str] = ()  #: addresses of RSS feeds with notices
     opaque: Element = ""
@@ -334,11 +334,7 @@ def write_manager_reply(reply: ManagerReply) -> bytes:
     if reply.error_num:
         error = scalar("error_num", reply.error_num) + scalar("error_msg", reply.error_msg)
         return f"{_DECLARATION}<acct_mgr_reply>\n{error}</acct_mgr_reply>\n".encode()
-    keywords = feeds = ""
-    if reply.keywords_yes or reply.keywords_no:
-        yes = "".join(scalar("yes", number, _IN3) for number in reply.keywords_yes)
-        no = "".join(scalar("no", number, _IN3) for number in reply.keywords_no)
-        keywords = f"<user_keywords>\n{yes}{no}</user_keywords>\n"
+    feeds = ""
     if reply.feeds:
         each = (
             f"<rss_feed>\n{scalar('url', url)}{scalar('poll_interval', 86400)}</rss_feed>\n"
@@ -351,7 +347,7 @@ def write_manager_reply(reply: ManagerReply) -> bytes:
         signing_key=f"<signing_key>\n{reply.signing_key.strip()}\n</signing_key>\n",
         messages="".join(f"<message>{html_text(text)}</message>\n" for text in reply.messages),
         send_tasks=f"<{tasks}>1</{tasks}>\n" if reply.send_tasks else "",
-        keywords=keywords,
+        keywords=write_user_keywords(reply.keywords),
         global_preferences=reply.global_preferences.strip() + "\n" if reply.global_preferences else "",
         feeds=feeds,
         opaque=f"<opaque>\n{reply.opaque.strip()}\n</opaque>\n" if reply.opaque else "",
@@ -388,6 +384,7 @@ def parse_manager_reply(body: bytes) -> ManagerReply:
         messages=tuple(node.scalar(notes) for node in root.all("message"))[:MAX_MESSAGES],
         signing_key=root.inner("signing_key").text,
         send_tasks=tasks,
+        keywords=read_user_keywords(root.inner("user_keywords").raw),
         global_preferences=whole_element(root, "global_preferences", notes),
         feeds=tuple(feed.url for feed in read_feeds(root, notes)),
         opaque=decode(root.inner("opaque").raw, "opaque", notes).strip()[:MAX_REPLY_OPAQUE],

@@ -90,10 +90,40 @@ def _read(content: str) -> tuple[GlobalPreferences, tuple[Lenience, ...]]:
 _read_cached = lru_cache(maxsize=1024)(_read)
 
 
+#: Elements of project preferences that may be repeated, and the fields that hold their numbers.
+_LISTS = {"app_id": "app_ids", "keyword_yes": "keywords_yes", "keyword_no": "keywords_no"}
+
 #: Elements of project preferences that exclude a type of GPU.
 GPU_FLAGS = {"no_cuda": "NVIDIA", "no_ati": "ATI", "no_intel_gpu": "intel_gpu", "no_apple_gpu": "apple_gpu"}
 
 MAX_JOBS = 1_000_000
+MAX_KEYWORD_CHARS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class UserKeywords:
+    """What the volunteer of an account manager wants and refuses, as managers tell clients and clients tell projects."""
+
+    yes: tuple[int, ...] = ()
+    no: tuple[int, ...] = ()
+
+
+_KEYWORD = re.compile(r"<(yes|no)>\s{0,8}(\d{1,9})\s{0,8}</")
+
+
+def read_user_keywords(content: str) -> UserKeywords:
+    """Read the content of ``<user_keywords>``, as far as it is understood."""
+    found = _KEYWORD.findall(content[:MAX_KEYWORD_CHARS])
+    return UserKeywords(
+        *(tuple(int(number) for each, number in found if each == tag) for tag in ("yes", "no"))
+    )
+
+
+def write_user_keywords(keywords: UserKeywords) -> str:
+    """Return the element; empty without keywords."""
+    yes = "".join(scalar("yes", number, "   ") for number in keywords.yes)
+    no = "".join(scalar("no", number, "   ") for number in keywords.no)
+    return f"<user_keywords>\n{yes}{no}</user_keywords>\n" if yes or no else ""
 
 
 def read_project_preferences(text: str, venue: str = "") -> ProjectPreferences:
@@ -112,9 +142,13 @@ def _read_project(text: str, venue: str) -> ProjectPreferences:
     no_gpu_types = {gpu for flag, gpu in GPU_FLAGS.items() if _is_set(values.get(flag, "0"))}
     if _is_set(values.get("no_gpus", "0")):
         no_gpu_types |= set(GPU_FLAGS.values())
-    apps = {_whole(value, 2**31) for name, value in found if name == "app_id"}
+    lists = {
+        tag: frozenset(_whole(value, 2**31) for name, value in found if name == tag) - {0} for tag in _LISTS
+    }
     return ProjectPreferences(
-        selected_apps=frozenset(AppId(number) for number in apps if number),
+        selected_apps=frozenset(map(AppId, lists["app_id"])),
+        keywords_yes=lists["keyword_yes"],
+        keywords_no=lists["keyword_no"],
         allow_non_preferred=_is_set(values.get("allow_non_preferred_apps", "0")),
         allow_beta=_is_set(values.get("allow_beta_work", "0")),
         no_cpu=_is_set(values.get("no_cpu", "0")),
@@ -215,6 +249,8 @@ class ProjectSet:
     no_intel_gpu: bool = False
     max_jobs: int = 0  #: 0: no limit
     max_cpus: int = 0
+    keywords_yes: frozenset[int] = frozenset()
+    keywords_no: frozenset[int] = frozenset()
     kept: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -285,21 +321,22 @@ def _computing_set(section: Node) -> ComputingSet:
 
 
 def _project_set(section: Node) -> ProjectSet:
-    app_ids: set[int] = set()
+    lists: dict[str, set[int]] = {field: set() for field in _LISTS.values()}
     values: dict[str, Any] = {}  # Any: of several types
     kept: dict[str, str] = {}
     for name, text in _leaves(section):
-        if name == "app_id":
+        if name in _LISTS:
             value = _number(text, 1, 2**53)
-            if value is not None and len(app_ids) < MAX_APPS:
-                app_ids.add(int(value))
+            if value is not None and len(lists[_LISTS[name]]) < MAX_APPS:
+                lists[_LISTS[name]].add(int(value))
         elif name in _PROJECT_LIMITS:
             value = _number(text, 0, _PROJECT_LIMITS[name])
             if value is not None:
                 values[name] = type(getattr(_USUAL, name))(value)
         elif name not in _NOT_KEPT and name != "no_rsc" and len(kept) < MAX_KEPT:
             kept[name] = text
-    return ProjectSet(app_ids=frozenset(app_ids), kept=kept, **values)
+    values |= {field: frozenset(found) for field, found in lists.items()}
+    return ProjectSet(kept=kept, **values)
 
 
 _SWITCHES = ("allow_non_preferred_apps", "allow_beta_work", "no_cpu", "no_cuda", "no_ati", "no_intel_gpu")
@@ -351,7 +388,9 @@ def _project_text(item: ProjectSet) -> str:
     if item.no_intel_gpu:
         # how clients are told of types that have no element of their own
         refused += scalar("no_rsc", "intel_gpu")
-    specific = "".join(scalar("app_id", app_id) for app_id in sorted(item.app_ids))
+    specific = "".join(
+        scalar(tag, number) for tag, field in _LISTS.items() for number in sorted(getattr(item, field))
+    )
     specific += scalar("allow_non_preferred_apps", item.allow_non_preferred_apps)
     specific += scalar("max_jobs", item.max_jobs) if item.max_jobs else ""
     specific += scalar("max_cpus", item.max_cpus) if item.max_cpus else ""

@@ -198,6 +198,7 @@ class WorkunitBlock:
     file_refs: Contents[FileRef] = ()
     name: Name
     app_name: Name
+    job_keyword_ids: OptionalText = ""  #: numbers of the family's list, with spaces between them
 
 
 @value(kw_only=True)

@@ -11,7 +11,13 @@ from typing import Annotated
 
 from cobblestone.domain.errors import LocalProtocolError, RemoteProtocolError
 from cobblestone.domain.values import changed, value
-from cobblestone.wire.project.preferences import GlobalPreferences, read_global_preferences
+from cobblestone.wire.project.preferences import (
+    GlobalPreferences,
+    UserKeywords,
+    read_global_preferences,
+    read_user_keywords,
+    write_user_keywords,
+)
 from cobblestone.wire.scheduler.host import (
     ALWAYS_SENT,
     COPROC_TYPES,
@@ -166,6 +172,7 @@ class SchedulerRequest:
     in_progress_results: tuple[InProgressResult, ...] = ()
     client_opaque: str = ""
     client_brand: Annotated[str, Text(255)] = ""
+    user_keywords: UserKeywords = UserKeywords()  #: of an account manager
     unsaid: frozenset[str] = frozenset()  #: elements about the computer that are absent or no usable numbers
     leniences: tuple[Lenience, ...] = ()
 
@@ -234,6 +241,7 @@ def parse_scheduler_request(body: bytes, *, max_bytes: int = MAX_REQUEST_BYTES) 
         other_results_listed=parts.other_results is not None and not parts.others_truncated,
         in_progress_results=_IN_PROGRESS.read_named(parts.in_progress, "ip_result", notes),
         client_opaque=_client_opaque(parts, notes),
+        user_keywords=read_user_keywords(parts.free_texts.get("user_keywords", "")),
     )
     return changed(request, leniences=tuple(notes)) if notes else request
 
@@ -325,6 +333,7 @@ def write_scheduler_request(request: SchedulerRequest) -> bytes:
         out.append(f"<client_opaque>\n<![CDATA[\n{request.client_opaque}\n]]>\n</client_opaque>\n")
     if request.client_brand:
         out.append(scalar("client_brand", request.client_brand, _IN))
+    out.append(write_user_keywords(request.user_keywords))
     out.append("</scheduler_request>\n")
     return "".join(out).encode()
 

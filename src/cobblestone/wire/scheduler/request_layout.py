@@ -37,8 +37,8 @@ MAX_COPROCS = 64
 #: Of a request in another layout than the usual one, free texts apart: a tree takes some 200 bytes an element.
 MAX_UNUSUAL_TAGS = 100_000
 
-FREE_TEXTS = ("working_global_preferences", "global_preferences", "client_opaque")
-_IGNORED = ("daily_xfer_history", "time_stats_log", "job_log", "user_keywords")
+FREE_TEXTS = ("working_global_preferences", "global_preferences", "client_opaque", "user_keywords")
+_IGNORED = ("daily_xfer_history", "time_stats_log", "job_log")
 _VERBATIM = (*FREE_TEXTS, *_IGNORED, "msg_from_host", "stderr_out", "error_msg")
 #: Blocks of scalars whose names occur nowhere else: read together with the scalars at the top.
 PLAIN_BLOCKS = ("time_stats", "net_stats", "host_info", "disk_usage")

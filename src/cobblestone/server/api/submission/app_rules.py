@@ -11,6 +11,7 @@ from cobblestone.api_schema import apps as schema
 from cobblestone.domain import job_form
 from cobblestone.domain.apps import App, AppFile, AppVersion, ComparisonRule
 from cobblestone.domain.errors import JobError, NotFound
+from cobblestone.domain.people import with_wider
 from cobblestone.domain.texts import MAX_BYTES, check_kept, name_problem, same_file
 from cobblestone.domain.values import AppId, AppVersionId, form_of
 from cobblestone.domain.work import HomogeneousRedundancy, JobLimits, OutputSpec, ReplicationRules
@@ -224,6 +225,8 @@ def with_dispatch(app: App, body: schema.DispatchBody) -> App:
         given["size_classes"] = speeds = tuple(given["size_classes"])
         if list(speeds) != sorted(set(speeds)):
             raise JobError("dispatch: size_classes must be speeds in ascending order, each once.")
+    if "keywords" in given:
+        given["keywords"] = with_wider(given["keywords"])
     return check_dispatch(replace(app, dispatch=replace(app.dispatch, **given)))
 
 

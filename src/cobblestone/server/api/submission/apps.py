@@ -120,7 +120,11 @@ def dispatch_reply(rules: domain.AppDispatch) -> schema.Dispatch:
     """Describe who gets the jobs of an app."""
     redundancy = rules.homogeneous_redundancy.name.lower()
     return form_of(
-        schema.Dispatch, rules, homogeneous_redundancy=redundancy, size_classes=list(rules.size_classes)
+        schema.Dispatch,
+        rules,
+        homogeneous_redundancy=redundancy,
+        size_classes=list(rules.size_classes),
+        keywords=list(rules.keywords),
     )
 
 

@@ -23,9 +23,9 @@ from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.batches import JobStatus
 from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
 from cobblestone.domain.texts import folder_name, same_file
-from cobblestone.domain.values import ResultId
+from cobblestone.domain.values import WorkunitId
 from cobblestone.server.api.endpoints.routing import Call, answers
-from cobblestone.server.api.submission.jobs import describe_jobs, output_name
+from cobblestone.server.api.submission.jobs import describe_jobs, output_name, outputs_of_jobs
 from cobblestone.server.core.context import ServerContext, free_bytes
 from cobblestone.service.http.api import ApiProblem
 from cobblestone.store.catalog import apps, files
@@ -33,7 +33,7 @@ from cobblestone.store.catalog.files import FileRow, StagedFile, StagingWriter, 
 from cobblestone.store.engine.database import Database
 from cobblestone.store.work import batches
 from cobblestone.store.work.batches import BatchRow, JobRow
-from cobblestone.store.work.uploads import StoredOutput, outputs_of_results, unpack
+from cobblestone.store.work.uploads import StoredOutput, unpack
 
 WRITE_CHUNK = 1 << 20
 
@@ -221,7 +221,8 @@ class Content:
 async def get_output(call: Call, batch_id: int, job_id: int, name: str) -> Response:
     """Download an output.
 
-    The bytes that the program wrote; unpacked, if the client compressed them.
+    The bytes that the program wrote; unpacked, if the client compressed them.  Of a running job: what it has uploaded before
+    its end, which no one has checked.
     """
 
     return await output_response(call.ctx, batch_id, job_id, name)
@@ -233,8 +234,7 @@ async def output_response(ctx: ServerContext, batch_id: int, job_id: int, name: 
     def find(db: Database) -> StoredOutput:
         job = batches.job_of_batch(db, batch_id, job_id)
         found = {
-            output_name(job, output): output
-            for output in _answers(db, [job]).get(job.canonical_result_id or ResultId(0), [])
+            output_name(job, output): output for output in outputs_of_jobs(db, [job]).get(job.workunit_id, [])
         }
         if name in found:
             return found[name]
@@ -330,7 +330,7 @@ def _zip_pieces(ctx: ServerContext, batch_id: int) -> Iterator[bytes]:
                 if same_file(folder) in taken:
                     folder = job.name
                 taken.add(same_file(folder))
-                for output in outputs.get(job.canonical_result_id or ResultId(0), []):
+                for output in outputs.get(job.workunit_id, []):
                     with archive.open(
                         f"{folder}/{output_name(job, output)}", "w", force_zip64=True
                     ) as target:
@@ -352,14 +352,11 @@ def _copy(content: Content, target: IO[bytes], pipe: _Pipe) -> Iterator[bytes]:
         raise  # the answer is cut, which the reader of a zip notices
 
 
-def _page(db: Database, batch_id: int, after: int) -> tuple[list[JobRow], dict[ResultId, list[StoredOutput]]]:
+def _page(
+    db: Database, batch_id: int, after: int
+) -> tuple[list[JobRow], dict[WorkunitId, list[StoredOutput]]]:
     jobs = batches.finished_jobs(db, batch_id, after=after, limit=ZIP_PAGE)
-    return jobs, _answers(db, jobs)
-
-
-def _answers(db: Database, jobs: Sequence[JobRow]) -> dict[ResultId, list[StoredOutput]]:
-    done = [job.canonical_result_id for job in jobs if job.status == "done"]
-    return outputs_of_results(db, [id_ for id_ in done if id_ is not None])
+    return jobs, outputs_of_jobs(db, jobs)
 
 
 TABLE_COLUMNS = (
@@ -394,8 +391,8 @@ def _table(ctx: ServerContext, batch: BatchRow) -> Iterator[bytes]:
 
     def read(db: Database, after: int) -> tuple[list[JobStatus], list[list[StoredOutput]]]:
         jobs = batches.list_jobs(db, batch.id, after=after, limit=ZIP_PAGE)
-        answers = _answers(db, jobs)
-        outputs = [answers.get(job.canonical_result_id or ResultId(0), []) for job in jobs]
+        answers = outputs_of_jobs(db, jobs)
+        outputs = [answers.get(job.workunit_id, []) for job in jobs]
         return describe_jobs(db, batch.id, jobs, ""), outputs
 
     after = 0

@@ -14,7 +14,7 @@ from cobblestone.domain.apps import App
 from cobblestone.domain.errors import JobError, NotAllowed, NotFound
 from cobblestone.domain.reasons import exit_advice
 from cobblestone.domain.texts import name_problem, same_file
-from cobblestone.domain.values import HostId, TeamId, UserId, form_of
+from cobblestone.domain.values import HostId, TeamId, UserId, WorkunitId, form_of
 from cobblestone.domain.work import BatchState, InputFile, JobLimits, Outcome, Recipients, WorkunitError
 from cobblestone.launcher import RESERVED_OPEN_NAMES, job_arguments, job_command_line
 from cobblestone.policy.dispatch.match import size_class_of
@@ -26,7 +26,7 @@ from cobblestone.store.people import hosts, users
 from cobblestone.store.work import batches, job_results
 from cobblestone.store.work.batches import BatchRow, JobRow, NewJob
 from cobblestone.store.work.rows import result_text
-from cobblestone.store.work.uploads import StoredOutput, outputs_of_results
+from cobblestone.store.work.uploads import StoredOutput, first_uploads, outputs_of_results
 
 MAX_COMMAND_LINE = 8000  # bytes; clients keep it in the job's description, which is bounded
 
@@ -276,7 +276,7 @@ def describe_jobs(
     """Describe jobs with their outputs, or why they failed; for ``stuck`` ones, which failed so far, why they wait."""
     form = apps.job_form(db, batches.batch_by_id(db, batch_id).app_id)
     canonical = [job.canonical_result_id for job in jobs if job.canonical_result_id is not None]
-    outputs = outputs_of_results(db, canonical, with_data=False)
+    outputs = outputs_of_jobs(db, jobs, with_data=False)
     failed = [
         job.workunit_id for job in jobs if job.status in ("failed", "cancelled") or job.workunit_id in stuck
     ]
@@ -296,7 +296,6 @@ def describe_jobs(
         of_interest = job.canonical_result_id if failure is None else failure.result_id
         fact = None if of_interest is None else facts.get(of_interest)
         arguments = job_arguments(job.command_line) if form.command else {}
-        found = outputs.get(job.canonical_result_id, []) if job.canonical_result_id is not None else []
         replies.append(
             schema.JobStatus(
                 id=job.workunit_id,
@@ -308,7 +307,7 @@ def describe_jobs(
                 exit_status=None if failure is None else failure.exit_status,
                 stderr=stderr,
                 outputs=[
-                    _output(batch_id, job, output, base_url) for output in found if job.status == "done"
+                    _output(batch_id, job, output, base_url) for output in outputs.get(job.workunit_id, [])
                 ],
                 inputs=[
                     schema.GivenInput(name=file.open_name, file_name=file.given_name)
@@ -327,6 +326,18 @@ def describe_jobs(
 
 def _error_text(job: JobRow) -> str:
     return " ".join(text for bit, text in _ERRORS.items() if job.error_mask & bit)
+
+
+def outputs_of_jobs(
+    db: Database, jobs: Sequence[JobRow], *, with_data: bool = True
+) -> dict[WorkunitId, list[StoredOutput]]:
+    """Return the outputs of jobs that are done, and those that others have uploaded while they run: no one has checked these."""
+    found = first_uploads(db, [job.workunit_id for job in jobs if job.status == "running"])
+    for job in jobs:
+        if job.status == "done" and job.canonical_result_id is not None:
+            found[job.workunit_id] = job.canonical_result_id
+    outputs = outputs_of_results(db, list(found.values()), with_data=with_data)
+    return {workunit_id: outputs[result_id] for workunit_id, result_id in found.items()}
 
 
 def output_name(job: JobRow, output: StoredOutput) -> str:
