@@ -557,6 +557,8 @@ FOREIGN = {"body", "data", "content", "chunk", "query", "page", "misc", "raw", "
 """Names of what they read."""
 TEXTS = re.compile(r"\b(str|bytes|bytearray|memoryview)\b")
 WITHIN = {
+    "wire.text.table:FieldTable.read_named": "wire.scheduler.request:parse_scheduler_request",
+    "wire.project.preferences:read_user_keywords": "wire.scheduler.request:parse_scheduler_request",
     "wire.text.reader:scan_fields": "wire.scheduler.request:parse_scheduler_request",
     "wire.scheduler.request_layout:take_apart": "wire.scheduler.request:parse_scheduler_request",
     "wire.scheduler.report:read_trickles": "wire.scheduler.request:parse_scheduler_request",

@@ -7,6 +7,7 @@ import io
 import zipfile
 from typing import Any
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 from tests.helpers.api_client import ApiClient
@@ -16,6 +17,7 @@ from tests.helpers.remote_client import FILES, RPC, RemoteClient, element, job
 from cobblestone.domain.people import Scope, SubmitRights
 from cobblestone.domain.values import UserId
 from cobblestone.domain.work import ReplicationRules
+from cobblestone.store.catalog.files import place_of
 from cobblestone.store.people import account_changes, credentials
 from cobblestone.store.work import submitters
 
@@ -278,6 +280,23 @@ def test_a_job_that_failed_is_told_with_its_last_words(lab: Lab):
     assert told.findtext("stderr_out", "").strip() == "no &lt;sum&gt; of it"
 
 
+def test_a_file_may_stand_in_the_call_itself_or_have_been_sent_to_a_sandbox(lab: Lab):
+    inline = element("input_file", element("mode", "inline") + element("source", "1 &lt; 2\n3"))
+    lab.ada.upload({"old": b"sandy"})
+    sandbox = element("input_file", element("mode", "sandbox") + element("source", "old"))
+    for _ in range(2):
+        lab.ada.submit("sum", [element("job", inline), element("job", sandbox)], batch_name="b")
+    contents = [
+        place_of(lab.world.ctx.folder.download, file["name"]).read_bytes()
+        for (text,) in lab.world.query("SELECT input_files FROM workunit ORDER BY id")
+        for file in msgspec.json.decode(text)
+    ]
+    assert contents == [b"1 < 2\n3", b"sandy"]
+    assert "source" in lab.ada.reason(
+        lab.ada.post(lab.ada.submit_text("sum", [element("job", inline.replace("3", "3" * 65_000))]))
+    )
+
+
 def test_what_a_job_may_not_be_is_refused_in_words_and_nothing_is_made(lab: Lab):
     def refused(*jobs: str, **of_batch: object) -> str:
         return lab.ada.reason(lab.ada.post(lab.ada.submit_text("sum", jobs, **of_batch)))
@@ -285,7 +304,7 @@ def test_what_a_job_may_not_be_is_refused_in_words_and_nothing_is_made(lab: Lab)
     def given(mode: str, source: str = "/etc/passwd") -> str:
         return element("job", element("input_file", element("mode", mode) + element("source", source)))
 
-    for mode in ("local", "semilocal", "remote", "sandbox", "inline", "other"):
+    for mode in ("local", "semilocal", "remote", "other"):
         assert repr(mode) in refused(job(), given(mode))
     assert "<input_template>" in refused(element("job", "<input_template><workunit/></input_template>"))
     assert "<job_params>" in refused(job(), job_params="<delay_bound>9</delay_bound>")

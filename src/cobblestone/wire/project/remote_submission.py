@@ -17,7 +17,14 @@ from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.job_form import JobForm
 from cobblestone.domain.values import value
 from cobblestone.wire.project.account import WebRpcError
-from cobblestone.wire.text.reader import MAX_NAME, FieldReader, Lenience, LenienceKind
+from cobblestone.wire.text.reader import (
+    MAX_NAME,
+    FieldReader,
+    Lenience,
+    LenienceKind,
+    read_verbatim,
+    unescape,
+)
 from cobblestone.wire.text.table import Amount, Count, FieldTable, Text, Whole
 from cobblestone.wire.text.tree import Node, read_tree
 from cobblestone.wire.text.writer import escape, scalar
@@ -25,6 +32,8 @@ from cobblestone.wire.text.writer import escape, scalar
 MAX_BYTES = 16_000_000
 #: Of one call (HTCondor sends a batch in one piece), and also names of jobs, batches or files.
 MAX_JOBS = 10_000
+#: Characters of a file that stands in the call itself.
+MAX_INLINE = 64_000
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
 _ACTION = re.compile(rb"\s{0,100}(?:<\?xml[^<>]{0,200}\?>\s{0,100})?<(\w{1,40})[\s/>]")
@@ -44,7 +53,8 @@ class CalledFile:
     """An input file of a job, as the caller gives it."""
 
     mode: Name = "local_staged"
-    source: Name = ""  #: the caller's name for it
+    source: Annotated[str, Text(MAX_INLINE, read=str.strip)] = ""  #: the caller's name for it
+    content: str = ""  #: of an ``inline`` file, which stands in the place of the name
 
 
 @value(kw_only=True)
@@ -124,7 +134,12 @@ def parse_call(body: bytes) -> RemoteCall:
 
 
 def _read_job(job: Node, notes: list[Lenience]) -> CalledJob:
-    files = tuple(_FILE.read(each.reader(notes)) for each in job.all("input_file"))
+    files = tuple(
+        _FILE.read(
+            each.reader(notes), content=unescape(read_verbatim(each.inner("source").raw, "source", notes))
+        )
+        for each in job.all("input_file")
+    )
     return _JOB.read(job.reader(notes), files=files)
 
 

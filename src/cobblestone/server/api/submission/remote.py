@@ -8,7 +8,7 @@ those of others.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -168,6 +168,9 @@ async def _make_batch(call: Call, token: ApiToken, asked: wire.RemoteCall) -> st
     """
     await api.check_room(call.ctx)
     body = await asyncio.to_thread(_body_of, token, asked)
+    for text in {file.content for job in asked.jobs for file in job.files if file.mode == "inline"}:
+        staged = await api_files.receive(call.ctx, _one_piece(text.encode()))
+        await api_files.keep(call.ctx, staged, f"jf_{staged.sha256}", now=call.now)
     if not body.jobs and asked.action != "create_batch":
         raise JobError("The batch has no jobs.")
     names = [_own("remote", token, job.name) if job.name else "" for job in asked.jobs]
@@ -220,18 +223,27 @@ def _body_of(token: ApiToken, asked: wire.RemoteCall) -> NewBatch:
 
 
 def _plain_job(token: ApiToken, job: wire.CalledJob) -> dict[str, Any]:
-    inputs = [{"file": _stored_as(token, file), "file_name": file.source} for file in job.files]
+    inputs = [
+        {"file": _stored_as(token, file), "file_name": "" if file.mode == "inline" else file.source}
+        for file in job.files
+    ]
     limits = {"rsc_fpops_est": job.rsc_fpops_est} if job.rsc_fpops_est else None
     given = {"command_line": job.command_line, "priority": job.priority, "limits": limits}
     return {"name": job.name, "inputs": inputs, **given}
 
 
 def _stored_as(token: ApiToken, file: wire.CalledFile) -> str:
-    if file.mode != "local_staged":
+    if file.mode == "inline":
+        return f"jf_{sha256(file.content.encode()).hexdigest()}"
+    if file.mode not in ("local_staged", "sandbox"):
         raise JobError(
             f"Files of the mode {file.mode!r} are not read or fetched here: send them by job_file.php, as local_staged."
         )
     return _own("jf", token, file.source)
+
+
+async def _one_piece(content: bytes) -> AsyncIterator[bytes]:
+    yield content
 
 
 async def _query_files(call: Call, token: ApiToken, asked: wire.RemoteCall) -> str:
