@@ -108,12 +108,15 @@ class UserKeywords:
     no: tuple[int, ...] = ()
 
 
+NO_KEYWORDS = UserKeywords()
 _KEYWORD = re.compile(r"<(yes|no)>\s{0,8}(\d{1,9})\s{0,8}</")
 
 
 def read_user_keywords(content: str) -> UserKeywords:
     """Read the content of ``<user_keywords>``, as far as it is understood."""
     found = _KEYWORD.findall(content[:MAX_KEYWORD_CHARS])
+    if not found:
+        return NO_KEYWORDS
     return UserKeywords(
         *(tuple(int(number) for each, number in found if each == tag) for tag in ("yes", "no"))
     )
