@@ -169,7 +169,8 @@ HAS_PROC = sys.platform.startswith("linux") and os.path.isdir("/proc/self")
 def _write_atomically(path: str, data: Union[str, bytes]) -> None:
     """Replace a file in one step, since the other side may read it at any moment."""
     temporary = "%s.%d.tmp" % (path, os.getpid())
-    with open(temporary, "wb") as file:
+    _remove(temporary)
+    with open(temporary, "xb") as file:  # not through a link that somebody else puts there
         file.write(data.encode("utf-8") if isinstance(data, str) else data)
     for left in range(0 if POSIX else REPLACE_TRIES, -1, -1):
         try:
@@ -1311,14 +1312,17 @@ class Launcher:
     def _is_gone(self, name: str, index: int) -> bool:
         """Say whether an output had been uploaded when its client was killed: then it is nowhere any more."""
         target = self._target(index)
-        return bool(target) and not os.path.exists(name) and not os.path.exists(target)
+        return bool(target) and not os.path.lexists(name) and not os.path.exists(target)
 
     def _hand_over(self, name: str, index: int) -> None:
         if self.segment is None or not self.segment.is_free(TRICKLE_UP):
             return
         target = self._target(index)
-        if target and os.path.exists(name):
+        if target and os.path.lexists(name):
             os.replace(name, target)
+            if not _is_file(target):  # looked at where the command, if in a container, cannot exchange it any more
+                os.remove(target)
+                raise OSError("it is no file of its own")
         self.handed_over.add(name)
         _write_atomically("boinc_ufr_" + name, "")
         self.segment.send(TRICKLE_UP, "<have_new_upload_file/>\n")
@@ -1395,7 +1399,7 @@ class Launcher:
         missing = [
             "%s (%s)" % (name, path)
             for name, path in self.job.outputs.items()
-            if not os.path.isfile(path) and not {name, path} & left
+            if not (_is_file(path) if self.info else os.path.isfile(path)) and not {name, path} & left
         ]
         if missing:
             say("the command ended with exit status 0 but did not write its output %s" % ", ".join(missing))
@@ -1466,6 +1470,11 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return "no name"
+
+
+def _is_file(path: str) -> bool:
+    """Say whether a regular file is there, not a link: to the client it would lead to any file of the volunteer."""
+    return os.path.isfile(path) and not os.path.islink(path)
 
 
 def _file_size(path: str) -> int:
