@@ -431,7 +431,7 @@ open("out.txt", "w").close()
 """
     assert early_slot.run(program, EARLY_OPTIONS) == 208
     assert "half.txt cannot be uploaded now" in early_slot.read("stderr.txt")
-    assert os.listdir(tmp_path / "project") == []
+    assert not [*(tmp_path / "project").iterdir()]
     assert not early_slot.exists("boinc_ufr_half.txt")
 
 

@@ -1320,7 +1320,7 @@ class Launcher:
         target = self._target(index)
         if target and os.path.lexists(name):
             os.replace(name, target)
-            if not _is_file(target):  # looked at where the command, if in a container, cannot exchange it any more
+            if not _is_file(target):  # here a command in a container cannot exchange it any more
                 os.remove(target)
                 raise OSError("it is no file of its own")
         self.handed_over.add(name)
