@@ -449,6 +449,14 @@ def test_a_large_form_of_a_stranger_is_not_kept(lab: Lab):
     assert "larger" in lab.ada.reason(lab.ada.read(late))
 
 
+def test_a_large_call_of_a_stranger_is_not_read(lab: Lab):
+    unreadable = job("a" * 300) * 500
+    for caller, words in ((client(lab.world, "0" * 32), "unknown"), (lab.ada, "cannot be used")):
+        text = caller.submit_text("sum", [unreadable])
+        for options in ({"content": text}, {"data": {"request": text}}):
+            assert words in caller.reason(caller.read(caller.send("POST", RPC, **options)))
+
+
 def test_files_larger_than_the_project_takes_are_refused(make_world: Any):
     lab = Lab(make_world(server={"max_upload_bytes": 1_000_000}))
     assert "larger than" in lab.ada.reason(lab.ada.upload({"a": b"x" * 1_000_001}))

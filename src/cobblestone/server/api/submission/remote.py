@@ -450,6 +450,9 @@ async def _answer_call(ctx: ServerContext, request: Request) -> Response:
                 body = await read_aside(_request_of, body)
         try:
             action = wire.action_of(body)
+            if len(body) > SMALL_BODY_BYTES:  # takes seconds to read, which strangers shall not cost us
+                secret = wire.authenticator_of(body)
+                await ctx.store.aread(partial(_caller, secret=secret, now=now))
             asked = await read_aside(wire.parse_call, body)
             content = SUCCESS  # of a ping, for which nobody needs to be known
             if action != "ping":
