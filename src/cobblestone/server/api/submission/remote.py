@@ -517,7 +517,9 @@ async def _form_from_caller(ctx: ServerContext, request: Request) -> FormData:
 
     bounds = {"max_files": MAX_FILES, "max_fields": MAX_FIELDS, "max_part_size": wire.MAX_BYTES}
     try:
-        return await MultiPartParser(request.headers, body(), **bounds).parse()
+        parser = MultiPartParser(request.headers, body(), **bounds)
+        parser.spool_max_size = SMALL_BODY_BYTES  # bytes that each of the files may take in memory
+        return await parser.parse()
     except (MultiPartException, KeyError, ValueError) as error:
         raise RemoteProtocolError(f"The form cannot be read: {error}") from error
 
