@@ -51,7 +51,7 @@ The app description is a JSON object; unknown keys are refused:
     archive ``cobblestone_container`` if that has this SHA-256.  It sees the slot as ``/work`` and has no network.
 
 Exit status: that of the command; 128 + n if signal n ended it; 194 aborted; 195 no Python; 196 and 198 disk
-and memory bound; 206 the job cannot be started as described; 208 an output is missing.  A command killed by
+and memory bound; 206 the job cannot be started as described; 208 an output is missing or a link.  A command killed by
 KILL or TERM from outside is started again by the client, at most three times without a checkpoint in between.
 
 Without a client (no ``init_data.xml`` here) the command is simply run and watched; so a scientist
