@@ -442,6 +442,26 @@ def test_a_link_is_no_output_at_the_end_either(slot: Slot, tmp_path: Path) -> No
     assert "did not write its output main (out.txt)" in slot.read("stderr.txt")
 
 
+def test_links_in_the_place_of_output_and_error_output_lead_nowhere(slot: Slot, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("of the volunteer")
+    program = f"""
+import os, time
+for name in ("stdout.txt", "command_stderr.txt"):
+    os.symlink({str(tmp_path / "secret")!r}, "link")
+    os.replace("link", name)
+open("ready", "w").close()
+time.sleep(60)
+"""
+    process = slot.start(program)
+    until(lambda: slot.exists("ready"))
+    process.kill()  # so that the next one finds the links
+    process.wait()
+    assert slot.run(program.replace("time.sleep(60)", "")) == 0
+    assert "of the volunteer" not in slot.read("stderr.txt")
+    assert not (slot.folder / "stdout.txt").is_symlink()
+    assert (tmp_path / "secret").read_text() == "of the volunteer"
+
+
 def test_nothing_is_written_through_a_link_that_the_command_leaves(slot: Slot, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("of the volunteer")
     program = f"""

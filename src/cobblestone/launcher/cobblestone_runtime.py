@@ -1036,11 +1036,19 @@ class Launcher:
         if self.box is not None:
             self.box.remove()
         self.tree.kill()
+        self._remove_links()
+
+    def _remove_links(self) -> None:
+        """Remove links that the command left in the place of files: they would lead us, and the client, to the volunteer's."""
+        for name in (STDOUT_FILE, STDERR_FILE, "stderr.txt", "trickle_up.xml", *self.job.outputs.values()):
+            if self.info and os.path.islink(name):
+                _remove(name)
 
     def _clean_up_before(self) -> None:
         """Clear up after an earlier run in this slot: processes, unreported error output, old progress."""
         if self.info:
             self.tree.kill()
+            self._remove_links()
             self._hand_over_stderr()
             if not self.checkpoint_text:
                 _remove(self._path(PROGRESS_FILE))  # the command starts from the beginning
@@ -1320,7 +1328,7 @@ class Launcher:
         target = self._target(index)
         if target and os.path.lexists(name):
             os.replace(name, target)
-            if not _is_file(target):  # here a command in a container cannot exchange it any more
+            if os.path.islink(target):  # here a command in a container cannot exchange it any more
                 os.remove(target)
                 raise OSError("it is no file of its own")
         self.handed_over.add(name)
@@ -1399,7 +1407,7 @@ class Launcher:
         missing = [
             "%s (%s)" % (name, path)
             for name, path in self.job.outputs.items()
-            if not (_is_file(path) if self.info else os.path.isfile(path)) and not {name, path} & left
+            if not os.path.isfile(path) and not {name, path} & left
         ]
         if missing:
             say("the command ended with exit status 0 but did not write its output %s" % ", ".join(missing))
@@ -1470,11 +1478,6 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return "no name"
-
-
-def _is_file(path: str) -> bool:
-    """Say whether a regular file is there, not a link: to the client it would lead to any file of the volunteer."""
-    return os.path.isfile(path) and not os.path.islink(path)
 
 
 def _file_size(path: str) -> int:
