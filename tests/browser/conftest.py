@@ -18,7 +18,7 @@ from tests.browser.windows import LOOKS, OpenPage, RunningSite, Watched
 from tests.helpers.project_world import SimHost, World, failed
 from tests.helpers.volunteers import PASSWORD, email, fetch, populate
 
-from cobblestone.domain.apps import App
+from cobblestone.domain.apps import App, AppDispatch
 from cobblestone.domain.people import SubmitRights
 from cobblestone.domain.values import AppVersionId, UserId
 from cobblestone.domain.work import ReplicationRules
@@ -122,7 +122,9 @@ def run_for_a_while(world: World) -> dict[str, int]:
     host = world.host(key, domain_name="gabbro.with-a-rather-long-name.of-some-university.example.org")
     host.rpc()
     app = world.add_app(
-        "transit", rules=ReplicationRules(min_quorum=1, target_nresults=1, max_error_results=0)
+        "transit",
+        rules=ReplicationRules(min_quorum=1, target_nresults=1, max_error_results=0),
+        dispatch=AppDispatch(keywords=(9, 14, 26)),
     )
     batch_ids: dict[str, int] = {}
     for name in ("failed", "retried"):

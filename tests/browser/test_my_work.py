@@ -102,6 +102,20 @@ def test_files_are_submitted_computed_and_come_back_as_a_zip(served: Served) -> 
     expect(page.locator("[data-part=status]")).to_be_empty()  # what was submitted is not proposed again
 
 
+def test_a_file_that_is_chosen_again_counts_once_unless_it_was_changed(
+    served: Served, tmp_path: Path
+) -> None:
+    page, file = served.open(), tmp_path / "band.dat"
+    new_batch(page)
+    for content, n_files in ((b"4", 1), (b"4", 1), (b"4.5", 2)):
+        if not file.exists() or file.read_bytes() != content:
+            file.write_bytes(content)
+        page.locator("[name=inputs]").set_input_files(file)
+        page.get_by_text(f"{n_files} files are on the server.").wait_for()
+    page.get_by_role("button", name="Look at the first job").click()
+    expect(page.get_by_text("Two different files are called 'band.dat'.")).to_be_visible()
+
+
 def test_an_upload_goes_on_after_a_lost_connection_and_a_reload(served: Served) -> None:
     page, sent = served.open(), list[str]()
 

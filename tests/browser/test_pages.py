@@ -125,6 +125,28 @@ def test_the_log_in_form_is_reached_and_sent_by_keyboard(open_page: OpenPage) ->
     expect(page.get_by_role("heading", name="Your account")).to_be_visible()
 
 
+@pytest.mark.parametrize("look", ["desktop", "phone"])
+def test_a_subject_is_refused_beside_its_name_and_saving_stands_apart(open_page: OpenPage, look: str) -> None:
+    page = open_page(look, log_in="bruno").page
+    page.goto("prefs_project.php")
+    choice = page.get_by_label("Cancer research")
+    name, box = page.get_by_text("Cancer research").bounding_box(), choice.bounding_box()
+    card = page.locator("fieldset.card").last.bounding_box()
+    save = page.get_by_role("button", name="Save").bounding_box()
+    assert name
+    assert box
+    assert card
+    assert save
+    assert box["x"] > name["x"] + name["width"]
+    assert abs(box["y"] + box["height"] / 2 - name["y"] - name["height"] / 2) < 2
+    assert save["y"] >= card["y"] + card["height"] + 8
+    choice.focus()
+    page.keyboard.type("no, n")
+    page.get_by_role("button", name="Save").press("Enter")
+    page.get_by_text("Saved.").wait_for()
+    expect(page.get_by_label("Cancer research")).to_have_value("no")
+
+
 def test_everything_works_without_scripts(open_page: OpenPage) -> None:
     page = open_page(java_script_enabled=False, log_in="ada").page
     page.get_by_role("link", name="All tasks").click()

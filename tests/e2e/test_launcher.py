@@ -9,6 +9,7 @@ import psutil
 import pytest
 from tests.e2e.conftest import LiveProject
 from tests.e2e.early_upload import check_early_upload, early_batch
+from tests.helpers.eventually import eventually
 from tests.helpers.stock_client import StockClient
 
 from cobblestone.demo.stock_client import ClientTask
@@ -115,7 +116,7 @@ def test_a_killed_client_leaves_no_orphan_and_its_job_goes_on_later(counting):
     client.wait_for(lambda: the_task(client).checkpoint_cpu_time > 0, seconds=60, what="a checkpoint")
     processes = children(client)
     client.kill()
-    client.wait_for(lambda: not any(each.is_running() for each in processes), seconds=60, what="their end")
+    eventually(lambda: not any(each.is_running() for each in processes), seconds=60)
     client.start()
     project.wait_for_report(client)
     assert project.value("SELECT outcome FROM result") == 1

@@ -87,6 +87,7 @@ def test_jobs_go_out_and_results_come_back(project: Project, volunteers: Volunte
     assert results[2].name == f"period_{batch.id}_2"
     assert results[0].text() == '{"got":"low"}'
     assert dict(results[0].outputs) == {"output": b'{"got":"low"}'}
+    assert repr(results[0].outputs) == "<Outputs output>"
     (path,) = results[0].save(tmp_path / "answers")
     assert path == tmp_path / "answers" / "low" / "output"
     assert path.read_bytes() == b'{"got":"low"}'

@@ -40,7 +40,7 @@ def project(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     Path("program.wasm").write_bytes(COPY)
     Path("table.txt").write_text("1 2 3\n")
     Path("python.wasm").write_bytes(COPY)
-    monkeypatch.setattr(wasm_package, "python_module", lambda *, say: Path("python.wasm"))
+    monkeypatch.setattr(wasm_package, "python_module", lambda: Path("python.wasm"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with LoopThread(world), connect(world) as project:
         yield project

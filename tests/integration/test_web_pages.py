@@ -439,7 +439,11 @@ def test_computers_apps_and_job_counts_are_told_in_the_familys_format(world: Wor
     world.add_jobs(app, n=3)
     host = world.host(world.user("alice"), p_ncpus=1)
     host.rpc(ask=1)
-    counts = ET.fromstring(world.get("/server_status.php?counts=1").content)
+    asked = world.get("/server_status.php?counts=1").content
+    assert (
+        asked == world.post("/server_status.php?counts=1", data={"request": ""}).content
+    )  # the family's client
+    counts = ET.fromstring(asked)
     assert (counts.findtext("results_ready_to_send"), counts.findtext("results_in_progress")) == ("2", "1")
     (told,) = ET.fromstring(world.get("/apps.php?xml=1").content).findall("application")
     assert [each.tag for each in told] == ["user_friendly_name", "name", "id", "version"]

@@ -99,13 +99,13 @@ def test_answers_are_xml_whatever_programs_write_and_files_are_called(
 
 
 def test_a_value_that_is_cut_or_guessed_elsewhere_is_refused_here():
-    for broken in (
-        element("batch_id", "1e300"),
-        element("batch_id", "seven"),
-        element("min_mod_time", "nan"),
-        element("batch_name", "n" * 300),
-        element("job_name", "n" * 300),
-        element("batch_name", "a\x01b"),
+    for broken, fault in (
+        (element("batch_id", "1e300"), "no possible number: 1e300"),
+        (element("batch_id", "seven"), "no possible number: seven"),
+        (element("min_mod_time", "nan"), "no possible number: nan"),
+        (element("batch_name", "n" * 300), "too long: 300 "),
+        (element("job_name", "n" * 300), "too long: 300 "),
+        (element("batch_name", "a\x01b"), ""),
     ):
-        with pytest.raises(RemoteProtocolError, match="cannot be used"):
+        with pytest.raises(RemoteProtocolError, match=rf"cannot be used \({fault}"):
             wire.parse_call(CALLER.text("query_batch", broken).encode())

@@ -21,7 +21,7 @@ ELF = b"\x7fELF\x02\x01\x01\0" + bytes(10) + b"\x3e\0" + bytes(100)
         ("a.cpp", b"#include <thread>\n", Way.NATIVE, "thread (threads)"),
         ("a.c", b"#include <boinc_api.h>\n", Way.NATIVE, "the BOINC API"),
         ("a.c", b"#  include  <cuda_runtime.h>\n", Way.NATIVE, "a GPU"),
-        ("a.py", b"import json, math\n", Way.PORTABLE, "plain Python"),
+        ("a.py", b"import json, math\n", Way.PORTABLE, "plain Python: with --python a.py --portable, which"),
         ("a.py", b"import cobblestone_runtime\n", Way.PORTABLE, "plain Python"),
         ("a.py", b"import multiprocessing\n", Way.COMMAND, "imports multiprocessing, which Python in WebAssembly"),
         ("a.py", b"import msgspec\n", Way.BUNDLE, "imports msgspec, which holds compiled code (msgspec"),

@@ -346,6 +346,13 @@ SITUATIONS: dict[str, tuple[Situation, Code]] = {
         ),
         Code.APP_NOT_SELECTED,
     ),
+    "a subject that is refused": (
+        refused(
+            request(preferences=ProjectPreferences(keywords_no=frozenset({2}))),
+            offer=catalogue(version(), apps=[app(dispatch=AppDispatch(keywords=(2,)))]),
+        ),
+        Code.UNWANTED,
+    ),
     "a test application": (refused(offer=catalogue(version(), apps=[app(beta=True)])), Code.BETA_APP),
     "one version for all": (
         refused(

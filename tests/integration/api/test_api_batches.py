@@ -382,6 +382,19 @@ def test_computers_that_cannot_take_jobs_do_not_count_for_their_quorum(api: ApiC
     assert "each from a different person, and no available people" in reasons["quorum_out_of_reach"]
 
 
+def test_nobody_is_asked_for_fewer_answers_than_one(api: ApiClient, world: World):
+    world.host(world.user("one")).rpc(ask=0)
+    api.add_app(limits={"rsc_memory_bound": 1e15})
+    (note,) = submit(api, api.job())["notes"]
+    assert note == (
+        "None of the 1 computers in contact in the last 7 days takes these jobs."
+        " Why computers do not take them: cobblestone explain workunit period_1_0"
+    )
+    codes = {each["code"] for each in api.get("/explain/workunits/period_1_0")["reasons"]}
+    assert "not_taken" in codes
+    assert "quorum_out_of_reach" not in codes
+
+
 def test_why_a_second_result_waits_is_said_in_the_words_of_whoever_submitted_it(api: ApiClient, world: World):
     api.add_app(rules={"min_quorum": 2, "target_nresults": 2})
     submit(api, api.job())

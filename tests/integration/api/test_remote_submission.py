@@ -146,6 +146,7 @@ def test_the_way_of_the_python_client_with_numbers_for_names(lab: Lab):
     assert instance.findtext("outfile/size") == "2"
     assert jobs[0].findtext("canonical_instance_id") == instance.findtext("id")
     name = instance.findtext("name", "")
+    assert jobs[0].findtext("canonical_instance_name") == name
     link = {"cmd": "result_file", "result_name": name, "file_num": 0, "auth_str": ada.digest(name)}
     assert ada.get("/get_output.php", **link).content == b"42"
     found = ada.get("/get_output.php", cmd="batch_files", batch_id=number, auth_str=ada.digest(number))
@@ -195,7 +196,8 @@ def test_a_repeated_submission_makes_no_job_twice(lab: Lab, of_batch: dict[str, 
     number = ada.submit("sum", jobs, **of_batch)
     assert ada.submit("sum", jobs, **of_batch) == number
     assert lab.n_jobs() == 2
-    assert "earlier job" in ada.reason(ada.post(ada.submit_text("sum", [job("one")], batch_name="other")))
+    again = ada.submit_text("sum", [job("one")], batch_name="other")
+    assert ada.reason(ada.post(again)) == "Job 0: another job of yours is called 'one'."
     assert "its jobs already" in ada.reason(ada.post(ada.submit_text("sum", [job("three")], batch_id=number)))
     assert lab.n_jobs() == 2
     assert lab.world.value("SELECT count(*) FROM batch") == 1
@@ -248,6 +250,8 @@ def test_two_people_may_use_the_same_names_and_see_nothing_of_each_other(lab: La
         answer = lab.bob.get("/get_output.php", **link)
         assert answer.status_code in (401, 404)
         assert b"<error_num>-1</error_num>" in answer.content
+    unknown = lab.bob.get("/get_output.php", result_name="none", auth_str=lab.bob.authenticator)
+    assert "There is no result 'none'." in unknown.text
 
 
 def test_jobs_and_batches_are_aborted(lab: Lab):
@@ -315,7 +319,7 @@ def test_what_a_job_may_not_be_is_refused_in_words_and_nothing_is_made(lab: Lab)
     assert "no jobs" in refused()
     assert "nothing" in refused(job("", "nothing"))
     assert "../etc" in refused(job("", "../etc"))
-    assert "same name" in refused(job("a"), job("a"))
+    assert refused(job("b"), job(""), job("a"), job("a")) == "Job 3: another job of yours is called 'a'."
     assert "priority" in refused(job(), priority=5)
     assert "Job 1: `name` is 'a/b'" in refused(job("a"), job("a/b"))
     assert "no app called 'other'" in lab.ada.refused("create_batch", app_name="other", batch_name="b")

@@ -55,6 +55,9 @@ class Outputs(Mapping[str, bytes]):
     def __len__(self) -> int:
         return len(self._names)
 
+    def __repr__(self) -> str:
+        return f"<Outputs {', '.join(self._names)}>"
+
     def save(self, name: str, path: Path) -> None:
         """Write an output to a file."""
         self._connection.save(endpoints.GET_OUTPUT, *self._job, self._known(name), target=path)

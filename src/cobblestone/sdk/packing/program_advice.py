@@ -168,8 +168,8 @@ def _advise_python(name: str, data: bytes) -> Advice:
         f"plain Python with packages of pure Python ({', '.join(packages)})" if packages else "plain Python"
     )
     reason = (
-        f"{name} is {pure}: with Python included as WebAssembly it runs on every Windows, macOS and Linux computer, at a"
-        " sixth to a twelfth of the speed; without --portable on computers that have Python, at full speed."
+        f"{name} is {pure}: with --python {name} --portable, which includes Python as WebAssembly, it runs on every Windows,"
+        " macOS and Linux computer, at a sixth to a twelfth of the speed; without, on computers that have Python, at full speed."
     )
     more = " --requirements requirements.txt" if packages else ""
     return Advice(Way.PORTABLE, reason, f"--python {name} --portable{more}", tuple(packages))

@@ -1,6 +1,6 @@
 """``cobblestone doctor``: checks the integrity of a live project, and repairs what is safe.
 
-A check finds what offends a promise (`docs/architecture.md`, "What must always hold").  A repair changes nothing that a
+A check finds what offends a promise (`docs/promises.md`, "What must always hold").  A repair changes nothing that a
 volunteer or a scientist was promised: it counts again, lets the transitioner look again, or removes what nothing refers to.
 """
 

@@ -158,7 +158,7 @@ def explain_workunit(
             reason("not_taken", "{count} computers do not: {why}.", count=count, why=for_submitter(refusal))
         )
     missing = shortage(takers, needed=_answers_needed(view), limits=offer.limits)
-    if missing is not None:
+    if missing is not None and view.workunit.rules.min_quorum > 1:
         reasons.append(_out_of_reach(missing, ctx.master_url))
     return _of_workunit(view, reasons, survey)
 

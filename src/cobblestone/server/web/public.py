@@ -22,7 +22,7 @@ from cobblestone.server.web.presentation.standing import milestones
 from cobblestone.server.web.presentation.status import DAEMONS, CachedRead, StatusPage
 from cobblestone.service.languages import N_, current
 from cobblestone.service.languages import gettext as _
-from cobblestone.service.pages.pages import Pages, shows
+from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.service.pages.static_files import SECURITY_HEADERS
 from cobblestone.store.catalog import apps
@@ -66,7 +66,7 @@ class PublicPages(Pages[ProjectSite]):
             news=news,
         )
 
-    @shows("/server_status.php")
+    @shows("/server_status.php", methods=BOTH)  # the family's Python client posts for the counts
     async def server_status(self, visit: ProjectVisit) -> Response:
         """Show the state of the server, for people, for status sites, and as a fragment that pages refresh."""
         counts_only = bool(visit.fields.get("counts"))

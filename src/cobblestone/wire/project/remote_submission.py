@@ -85,6 +85,8 @@ class RemoteCall:
     names: tuple[str, ...] = ()  #: of jobs, batches or files, in the order of the call
 
 
+#: What is told of values that other messages may have.
+_FAULTS = {LenienceKind.BAD_NUMBER: "no possible number", LenienceKind.CUT: "too long"}
 _FILE = FieldTable(CalledFile)
 _JOB = FieldTable(CalledJob)
 _CALL = FieldTable(RemoteCall)
@@ -129,7 +131,8 @@ def parse_call(body: bytes) -> RemoteCall:
     )
     for found in notes:
         if found.kind is not LenienceKind.NOT_UTF8:
-            raise RemoteProtocolError(f"<{found.where}> cannot be used ({found.kind}: {found.detail})")
+            fault = _FAULTS.get(found.kind, found.kind)
+            raise RemoteProtocolError(f"<{found.where}> cannot be used ({fault}: {found.detail})")
     return call
 
 

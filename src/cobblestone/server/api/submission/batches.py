@@ -84,7 +84,7 @@ def _out_of_reach(
     if missing is None or survey is None:
         return []
     why = (
-        f" Why the others do not: cobblestone explain workunit {survey.candidate.workunit_name}"
+        f" Why computers do not take them: cobblestone explain workunit {survey.candidate.workunit_name}"
         if survey.refusals
         else ""
     )

@@ -27,7 +27,7 @@ from cobblestone.api_schema.values import ErrorReply, Reply, find_fault
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import Conflict, JobError, NotFound, RemoteProtocolError
 from cobblestone.domain.people import Scope
-from cobblestone.domain.values import WorkunitId
+from cobblestone.domain.values import ResultId, WorkunitId
 from cobblestone.domain.work import BatchState, JobState, Outcome
 from cobblestone.ops.aside import read_aside
 from cobblestone.server.api.endpoints.routing import TOKENS, Call, submitter_of
@@ -117,8 +117,10 @@ def _linked(db: Database, job: str, result: str, secret: str, *, now: float) -> 
         result_id = batches.job_of_batch(db, batch_id, job_id).canonical_result_id
     else:
         found = results_by_name(db, [result]).get(result)
-        _check_link(db, batches.batch_of_job(db, found.workunit_id if found else 0), result, secret, now=now)
-        result_id = found and found.id
+        if found is None:
+            raise NotFound(f"There is no result {result!r}. The answer to query_batch has their names.")
+        _check_link(db, batches.batch_of_job(db, found.workunit_id), result, secret, now=now)
+        result_id = found.id
     return [] if result_id is None else outputs_of_results(db, [result_id])[result_id]
 
 
@@ -178,8 +180,12 @@ async def _make_batch(call: Call, token: ApiToken, asked: wire.RemoteCall) -> st
 
     def make(tx: Transaction) -> _Made:
         batch, app = _batch_for(tx, call, token, asked, body)
-        if len({*named}) < len(named) or batches.jobs_named(tx, named):
-            raise Conflict("Two jobs have the same name, or one has the name of an earlier job of yours.")
+        taken = {*batches.jobs_named(tx, named)}
+        for place, name in enumerate(names):
+            if name in taken:
+                raise Conflict(f"Job {place}: another job of yours is called {asked.jobs[place].name!r}.")
+            if name:
+                taken.add(name)
         batch = api.add_planned(tx, call, batch, app, body, names)
         if names:
             batches.close_batch(tx, batch.id, now=call.now)
@@ -331,16 +337,19 @@ def _batch(db: Database, batch: BatchRow) -> str:
 def _query_batch(db: Database, token: ApiToken, asked: wire.RemoteCall, now: float) -> str:
     """Return a batch with its jobs."""
     batch = _batch_called(db, token, asked.batch_id, asked.batch_name)
+    (listed,) = _listed(db, [batch])
+    found = job_results.result_facts(db, [ResultId(job.canonical_result_id or 0) for job in listed])
     jobs = [
         wire.write_element(
             "job",
             ("id", job.workunit_id),
             ("name", job.label or job.name),
-            ("canonical_instance_id", job.canonical_result_id or 0),
+            ("canonical_instance_id", id_ := ResultId(job.canonical_result_id or 0)),
+            ("canonical_instance_name", found[id_].name if id_ in found else ""),  # for links to its outputs
             ("n_outfiles", len(job.output_specs)),
             ("status", _STATUS.get(job.status, "ERROR").lower()),
         )
-        for job in _listed(db, [batch])[0]
+        for job in listed
     ]
     return _batch(db, batch) + "".join(jobs)
 

@@ -118,7 +118,8 @@ function take(chosen) {
 function choose(list) {
   const more = [...list].map((file) => ({ name: file.webkitRelativePath || file.name, file }));
   if (!more.length) return;
-  take([...files, ...more]);
+  const key = ({ name, file }) => `${file.size} ${file.lastModified} ${name}`; // a file that is chosen again counts once
+  take([...new Map([...files, ...more].map((each) => [key(each), each])).values()]);
   shelf("readwrite", (kept) => kept.put(files.map(({ name, file }) => ({ name, file })), form.dataset.app));
 }
 
