@@ -6,7 +6,7 @@ import asyncio
 import re
 import resource
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.installation import how_to_install
 from cobblestone.store.engine import database
 from cobblestone.store.engine.database import Asks, Store, Transaction
+from cobblestone.store.engine.engine import Parameters
 from cobblestone.store.people import users
 
 
@@ -56,6 +57,27 @@ def test_writes_that_arrive_together_fail_alone(store: Store):
         futures[1].result()
     assert futures[2].result() > 0
     assert titles(store) == ["second", "first"]
+
+
+def test_a_change_that_is_seen_late_to_be_wrong_is_the_fault_of_its_own_write(store: Store):
+    def set_time(tx: Transaction, *, news: int, time: float) -> None:
+        def refusal(rows: Sequence[Parameters], changed: int) -> Exception:
+            return ValueError(f"{changed} of {len(rows)}")
+
+        tx.execute_expecting("UPDATE news SET time = ? WHERE id = ?", [(time, news)], refusal)
+
+    numbers = [add(store, "some").result() for _ in range(3)]
+    changes = [(numbers[0], 5.0), (99, 6.0), (numbers[1], 7.0), (numbers[0], 2**70), (numbers[2], 8.0)]
+    gate = threading.Event()
+    blocked = store._writer.submit(lambda tx: gate.wait())
+    futures = [store._writer.submit(partial(set_time, news=news, time=time)) for news, time in changes]
+    gate.set()
+    assert blocked.result()
+    errors = [future.exception() for future in futures]
+    assert [error is None for error in errors] == [True, False, True, False, True]
+    assert str(errors[1]) == "0 of 1"
+    assert not isinstance(errors[3], StoreError)
+    assert sorted(item.time for item in store.read(users.list_news)) == [5.0, 7.0, 8.0]
 
 
 def test_what_was_asked_ahead_is_forgotten_at_the_end_of_a_write(store: Store):

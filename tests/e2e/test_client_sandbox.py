@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -224,3 +226,20 @@ def test_no_controllers_means_no_groups(tmp_path: Path) -> None:
     version_2_tree(root, "cpuset")
     assert find_control_groups(tmp_path, root=root, own="0::/\n") is None
     assert find_control_groups(tmp_path, root=tmp_path / "absent", own="9:memory:/x\n0::/\n") is None
+
+
+def test_groups_go_although_a_killed_process_leaves_its_group_a_moment_later(tmp_path: Path) -> None:
+    groups = find_control_groups(tmp_path)
+    if groups is None:  # the system does not let us make any, so that nothing can be left
+        return
+    group = groups.open(0, memory_bytes=0, processes=0)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        group.add(process.pid)
+        assert group.pids() == {process.pid}
+        killing = threading.Timer(0.1, process.kill)
+        killing.start()
+        reaping = threading.Thread(target=process.wait)
+        reaping.start()
+        groups.remove()
+        assert not any(folder.exists() for folder in groups.folders.values())
+        reaping.join()

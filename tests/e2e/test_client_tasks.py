@@ -18,6 +18,7 @@ from cobblestone.client.sandbox.sandbox import SandboxChoice
 from cobblestone.client.tasks.description import (
     Checkpointed,
     Ended,
+    Notice,
     ProcessState,
     Started,
     TaskInput,
@@ -547,6 +548,34 @@ async def test_an_output_may_be_uploaded_while_the_job_runs(world: World) -> Non
     assert ended.ending is Ending.FINISHED, ended.text
     assert [file.physical_name for file in ended.outputs] == ["r0"]
     assert "<status>0</status>" in ended.outputs[0].path.read_text()
+
+
+@pytest.mark.parametrize("in_the_way", ["slot", "project"])
+async def test_an_early_upload_that_is_not_possible_is_no_harm_to_others(
+    world: World, in_the_way: str
+) -> None:
+    spec = world.spec(
+        """
+        open(resolve("early"), "w").write("first")
+        os.mkdir("boinc_ufs_early")
+        open("boinc_ufr_early", "w").close()
+        send(6, "<have_new_upload_file/>\\n")
+        while "<upload_file_status/>" not in receive(7):
+            time.sleep(0.01)
+        finish()
+        """,
+        outputs=(TaskOutput(open_name="early", physical_name="r1", optional=True),),
+    )
+    if in_the_way == "project":
+        (world.project_dir / "r1").mkdir(parents=True)
+    await world.runner.start(spec, 0)
+    await world.until(UploadWanted if in_the_way == "slot" else Notice)
+    world.runner.upload_done(spec.name, "early", 0)
+    if in_the_way == "project":
+        (world.project_dir / "r1").rmdir()
+    ended = await world.until(Ended)
+    assert ended.ending is Ending.FINISHED, ended.text
+    assert (world.project_dir / "r1").read_text() == "first"
 
 
 async def test_links_and_pipes_in_place_of_files_give_nothing_away(world: World, tmp_path: Path) -> None:

@@ -415,6 +415,65 @@ time.sleep(2)
     assert not early_slot.exists("boinc_ufr_other")
 
 
+def test_a_link_in_the_place_of_an_output_hands_over_no_file_of_the_volunteer(
+    early_slot: Slot, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("of the volunteer")
+    program = f"""
+import os, time, cobblestone_runtime as r
+open("half.txt", "w").close()
+os.symlink({str(tmp_path / "secret")!r}, "link")
+r.upload_now("half.txt")
+os.replace("link", "half.txt")
+while os.path.exists("cobblestone_upload_half.txt"):
+    time.sleep(0.01)
+open("out.txt", "w").close()
+"""
+    assert early_slot.run(program, EARLY_OPTIONS) == 208
+    assert "half.txt cannot be uploaded now" in early_slot.read("stderr.txt")
+    assert not [*(tmp_path / "project").iterdir()]
+    assert not early_slot.exists("boinc_ufr_half.txt")
+
+
+def test_a_link_is_no_output_at_the_end_either(slot: Slot, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("of the volunteer")
+    program = f"import os\nos.symlink({str(tmp_path / 'secret')!r}, 'out.txt')\n"
+    assert slot.run(program, OPTIONS[2:]) == 208
+    assert "did not write its output main (out.txt)" in slot.read("stderr.txt")
+
+
+def test_links_in_the_place_of_output_and_error_output_lead_nowhere(slot: Slot, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("of the volunteer")
+    program = f"""
+import os, time
+for name in ("stdout.txt", "command_stderr.txt"):
+    os.symlink({str(tmp_path / "secret")!r}, "link")
+    os.replace("link", name)
+open("ready", "w").close()
+time.sleep(60)
+"""
+    process = slot.start(program)
+    until(lambda: slot.exists("ready"))
+    process.kill()  # so that the next one finds the links
+    process.wait()
+    assert slot.run(program.replace("time.sleep(60)", "")) == 0
+    assert "of the volunteer" not in slot.read("stderr.txt")
+    assert not (slot.folder / "stdout.txt").is_symlink()
+    assert (tmp_path / "secret").read_text() == "of the volunteer"
+
+
+def test_nothing_is_written_through_a_link_that_the_command_leaves(slot: Slot, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("of the volunteer")
+    program = f"""
+import os
+os.symlink({str(tmp_path / "secret")!r}, "boinc_finish_called.%d.tmp" % os.getppid())
+open("out.txt", "w").close()
+"""
+    assert slot.run(program, OPTIONS[2:]) == 0
+    assert slot.read("boinc_finish_called") == "0\n"
+    assert (tmp_path / "secret").read_text() == "of the volunteer"
+
+
 def test_stand_alone_an_output_that_is_to_be_uploaded_now_stays(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(EARLY)
     (tmp_path / "cobblestone_app.json").write_text(json.dumps({"command": ["python3", "program.py"]}))

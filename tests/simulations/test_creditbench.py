@@ -48,6 +48,7 @@ from cobblestone.credit_lab.systems.find import LATE, VISIBLE, find_contender
 from cobblestone.credit_lab.systems.pay import at_once
 from cobblestone.credit_lab.systems.tape import ERROR, GPU, JOB, RESULT, START, Tape
 from cobblestone.domain.errors import ConfigError
+from cobblestone.simulator.report.picture import load_matplotlib
 
 
 def world(name: str = "normal-q2", **more: Any) -> World:
@@ -366,6 +367,7 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
     before = (tmp_path / "gains.svg").read_bytes()
     write_report(tmp_path)
     assert (tmp_path / "gains.svg").read_bytes() == before
+    assert load_matplotlib().rcParams["svg.hashsalt"] is None, "others in this process draw as they did"
 
 
 # Systems of one's own, and what cannot be used

@@ -51,7 +51,7 @@ The app description is a JSON object; unknown keys are refused:
     archive ``cobblestone_container`` if that has this SHA-256.  It sees the slot as ``/work`` and has no network.
 
 Exit status: that of the command; 128 + n if signal n ended it; 194 aborted; 195 no Python; 196 and 198 disk
-and memory bound; 206 the job cannot be started as described; 208 an output is missing.  A command killed by
+and memory bound; 206 the job cannot be started as described; 208 an output is missing or a link.  A command killed by
 KILL or TERM from outside is started again by the client, at most three times without a checkpoint in between.
 
 Without a client (no ``init_data.xml`` here) the command is simply run and watched; so a scientist
@@ -169,7 +169,8 @@ HAS_PROC = sys.platform.startswith("linux") and os.path.isdir("/proc/self")
 def _write_atomically(path: str, data: Union[str, bytes]) -> None:
     """Replace a file in one step, since the other side may read it at any moment."""
     temporary = "%s.%d.tmp" % (path, os.getpid())
-    with open(temporary, "wb") as file:
+    _remove(temporary)
+    with open(temporary, "xb") as file:  # not through a link that somebody else puts there
         file.write(data.encode("utf-8") if isinstance(data, str) else data)
     for left in range(0 if POSIX else REPLACE_TRIES, -1, -1):
         try:
@@ -1035,11 +1036,19 @@ class Launcher:
         if self.box is not None:
             self.box.remove()
         self.tree.kill()
+        self._remove_links()
+
+    def _remove_links(self) -> None:
+        """Remove links that the command left in the place of files: they would lead us, and the client, to the volunteer's."""
+        for name in (STDOUT_FILE, STDERR_FILE, "stderr.txt", "trickle_up.xml", *self.job.outputs.values()):
+            if self.info and os.path.islink(name):
+                _remove(name)
 
     def _clean_up_before(self) -> None:
         """Clear up after an earlier run in this slot: processes, unreported error output, old progress."""
         if self.info:
             self.tree.kill()
+            self._remove_links()
             self._hand_over_stderr()
             if not self.checkpoint_text:
                 _remove(self._path(PROGRESS_FILE))  # the command starts from the beginning
@@ -1311,14 +1320,17 @@ class Launcher:
     def _is_gone(self, name: str, index: int) -> bool:
         """Say whether an output had been uploaded when its client was killed: then it is nowhere any more."""
         target = self._target(index)
-        return bool(target) and not os.path.exists(name) and not os.path.exists(target)
+        return bool(target) and not os.path.lexists(name) and not os.path.exists(target)
 
     def _hand_over(self, name: str, index: int) -> None:
         if self.segment is None or not self.segment.is_free(TRICKLE_UP):
             return
         target = self._target(index)
-        if target and os.path.exists(name):
+        if target and os.path.lexists(name):
             os.replace(name, target)
+            if os.path.islink(target):  # here a command in a container cannot exchange it any more
+                os.remove(target)
+                raise OSError("it is no file of its own")
         self.handed_over.add(name)
         _write_atomically("boinc_ufr_" + name, "")
         self.segment.send(TRICKLE_UP, "<have_new_upload_file/>\n")

@@ -159,11 +159,11 @@ def draw_report(report: AccountingReport, path: Path) -> None:
         ConfigError: Matplotlib is missing, or the file cannot be written.
     """
     plt = load_matplotlib()
-    plt.rcParams.update({"svg.hashsalt": "cobblestone", "svg.fonttype": "none"})
-    fig, axes = plt.subplots(2, 1, figsize=(8.5, 10.5), layout="constrained", height_ratios=(2, 3))
-    _curves(axes[0], report.example)
-    _gains(axes[1], report)
-    save_picture(plt, fig, path, 110)
+    with plt.rc_context({"svg.hashsalt": "cobblestone", "svg.fonttype": "none"}):
+        fig, axes = plt.subplots(2, 1, figsize=(8.5, 10.5), layout="constrained", height_ratios=(2, 3))
+        _curves(axes[0], report.example)
+        _gains(axes[1], report)
+        save_picture(plt, fig, path, 110)
 
 
 def _curves(axis: Any, person: Person) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import tracemalloc
 import zipfile
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -451,6 +453,40 @@ def test_a_large_form_of_a_stranger_is_not_kept(lab: Lab):
     assert "unknown" in stranger.reason(stranger.upload({"a": b"x" * 3_000_000}))
     late = lab.ada.send("POST", FILES, files=[("file_0", ("a", b"x" * 3_000_000))], data={})
     assert "larger" in lab.ada.reason(lab.ada.read(late))
+
+
+def test_many_files_of_a_form_are_not_held_in_memory(lab: Lab):
+    names = [f"f{place}" for place in range(60)]
+    text = lab.ada.text("upload_files", *(element("phys_name", name) for name in names))
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b'--x\r\nContent-Disposition: form-data; name="request"\r\n\r\n' + text.encode()
+        for name in names:
+            head = f'\r\n--x\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"\r\n\r\n'
+            yield head.encode()
+            for _ in range(9):
+                yield name.encode() * 33_000
+        yield b"\r\n--x--\r\n"
+
+    tracemalloc.start()
+    try:
+        sent = lab.ada.send(
+            "POST", FILES, content=body(), headers={"Content-Type": "multipart/form-data; boundary=x"}
+        )
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert lab.ada.read(sent).find("success") is not None
+    assert lab.ada.absent(names) == []
+    assert peak < 25_000_000
+
+
+def test_a_large_call_of_a_stranger_is_not_read(lab: Lab):
+    unreadable = job("a" * 300) * 500
+    for caller, words in ((client(lab.world, "0" * 32), "unknown"), (lab.ada, "cannot be used")):
+        text = caller.submit_text("sum", [unreadable])
+        for options in ({"content": text}, {"data": {"request": text}}):
+            assert words in caller.reason(caller.read(caller.send("POST", RPC, **options)))
 
 
 def test_files_larger_than_the_project_takes_are_refused(make_world: Any):

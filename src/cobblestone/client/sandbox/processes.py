@@ -8,10 +8,12 @@ processes beside sub-groups, so there the client itself moves into a group of it
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -225,6 +227,8 @@ class JobProcess:
 
 ROOT = Path("/sys/fs/cgroup")
 CONTROLLERS = ("memory", "pids")
+#: For which the end of the client waits for processes that were killed.
+LEAVING_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,11 +257,22 @@ class ControlGroups:
         return group
 
     def remove(self) -> None:
-        """Remove our own, now empty, groups."""
+        """Remove our own, now empty, groups; a process that was killed may leave its group a moment later."""
+        end = time.monotonic() + LEAVING_SECONDS
         for folder in set(self.folders.values()):
-            for group in (*folder.glob("slot-*"), folder):
-                with suppress(OSError):  # a process is still in it
-                    group.rmdir()
+            for group in folder.glob("slot-*"):
+                while _is_busy(group) and time.monotonic() < end:
+                    time.sleep(0.01)
+            _is_busy(folder)  # of version 2: it holds the client itself, and stays
+
+
+def _is_busy(group: Path) -> bool:
+    """Remove a group if possible; return whether a process is still in it."""
+    try:
+        group.rmdir()
+    except OSError as error:
+        return error.errno == errno.EBUSY
+    return False
 
 
 class JobGroup:

@@ -291,7 +291,7 @@ class Runner:
             task.kill()
         await asyncio.gather(*(task.ended.wait() for task in list(self.tasks.values())), *self._finishing)
         if self.around.sandbox.control_groups:
-            self.around.sandbox.control_groups.remove()
+            await asyncio.to_thread(self.around.sandbox.control_groups.remove)
 
 
 def _make_executable(spec: TaskSpec) -> None:

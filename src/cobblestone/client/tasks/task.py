@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -275,7 +276,11 @@ class RunningTask:
     def hand_over_early(self) -> None:
         """Move the outputs that the job wants uploaded while it runs."""
         for output in slot.upload_requests(self.folder, self.spec):
-            file = slot.hand_over(self.folder, self.spec, output)
+            try:
+                file = slot.hand_over(self.folder, self.spec, output)
+            except OSError as error:  # it is tried again with the others, at the end
+                self.around.emit(Notice(self.spec.name, f"An output could not be moved: {error}."))
+                continue
             if file:
                 self.around.emit(UploadWanted(self.spec.name, file))
 
@@ -454,7 +459,8 @@ class RunningTask:
 
     def announce_upload(self, open_name: str, status: int) -> None:
         """Tell the job that a requested upload is done."""
-        slot.note_upload(self.folder, open_name, status)
+        with suppress(OSError):  # the disk is full, or the job has put something else there: it is not told
+            slot.note_upload(self.folder, open_name, status)
         if self.segment:
             self.segment.announce(UPLOAD_FILE_STATUS)
 

@@ -18,7 +18,11 @@ SHOWN = "normal-q1"
 def draw_all(entries: Sequence[Entry], folder: Path) -> list[Path]:
     """Draw what the results allow; return the files.  The same results make the same files."""
     plt = load_matplotlib()
-    plt.rcParams.update({"svg.hashsalt": "cobblestone", "svg.fonttype": "none"})
+    with plt.rc_context({"svg.hashsalt": "cobblestone", "svg.fonttype": "none"}):
+        return _draw(plt, entries, folder)
+
+
+def _draw(plt: Any, entries: Sequence[Entry], folder: Path) -> list[Path]:
     made = list[Path]()
     attacks = [entry for entry in entries if "/" in entry["scenario"]]
     if attacks:

@@ -459,6 +459,9 @@ async def _answer_call(ctx: ServerContext, request: Request) -> Response:
                 body = await read_aside(_request_of, body)
         try:
             action = wire.action_of(body)
+            if len(body) > SMALL_BODY_BYTES:  # takes seconds to read, which strangers shall not cost us
+                secret = wire.authenticator_of(body)
+                await ctx.store.aread(partial(_caller, secret=secret, now=now))
             asked = await read_aside(wire.parse_call, body)
             content = SUCCESS  # of a ping, for which nobody needs to be known
             if action != "ping":
@@ -523,7 +526,9 @@ async def _form_from_caller(ctx: ServerContext, request: Request) -> FormData:
 
     bounds = {"max_files": MAX_FILES, "max_fields": MAX_FIELDS, "max_part_size": wire.MAX_BYTES}
     try:
-        return await MultiPartParser(request.headers, body(), **bounds).parse()
+        parser = MultiPartParser(request.headers, body(), **bounds)
+        parser.spool_max_size = SMALL_BODY_BYTES  # bytes that each of the files may take in memory
+        return await parser.parse()
     except (MultiPartException, KeyError, ValueError) as error:
         raise RemoteProtocolError(f"The form cannot be read: {error}") from error
 
