@@ -217,7 +217,7 @@ def drained(project: BenchProject, *, n_reported: float) -> dict[str, float]:
     while True:
         rows = count_rows(project)
         if min(rows["assimilated"], rows["deleted"]) >= n_reported:
-            return rows
+            return count_rows(project)  # again: each kind was counted at a moment of its own
         if time.monotonic() > end:
             raise SystemExit(
                 f"after {DRAIN_SECONDS:g} s not all of {n_reported:,.0f} results are done: {rows}"
