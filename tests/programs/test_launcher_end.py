@@ -48,6 +48,27 @@ def test_success_writes_the_output_and_the_finish_file(slot: Slot) -> None:
     assert not slot.exists("boinc_temporary_exit")
 
 
+@pytest.mark.skipif(
+    not Path("/proc/self/autogroup").exists(), reason="the system has no sessions of this kind"
+)
+def test_the_session_of_a_program_is_as_nice_as_the_launcher(slot: Slot) -> None:
+    program = """
+import os, sys, time
+for _ in range(50):
+    told = "7"
+    if os.path.exists("/proc/self/autogroup"):  # as on most kernels
+        told = open("/proc/self/autogroup").read()
+    if told.split()[-1] == "7":
+        break
+    time.sleep(0.1)
+open(sys.argv[2], "w").write(told)
+"""
+    slot.write("in.txt", "")
+    launcher = ["nice", "-n", "7", sys.executable, str(LAUNCHER_FILE)]
+    assert slot.run(program, OPTIONS, command=IN_OUT, launcher=launcher) == 0
+    assert slot.read("out.txt").split()[-1] == "7"
+
+
 def test_starts_as_a_shell_script_with_any_python_on_the_path(slot: Slot) -> None:
     copy = slot.folder / "main_program"
     copy.write_bytes(LAUNCHER_FILE.read_bytes())

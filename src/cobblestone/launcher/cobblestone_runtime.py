@@ -369,6 +369,23 @@ class LauncherError(Exception):
     """The job cannot be run as described.  The text says what, where, and what to do."""
 
 
+def give_way(pid: int) -> None:
+    """Give the new session of a process the niceness of this one.
+
+    Linux first shares the processors among sessions (sched(7), autogroup), each with a niceness of its own, at first 0: within it
+    alone the niceness of its processes counts.
+    """
+    for _ in range(10):
+        try:
+            with open("/proc/%d/autogroup" % pid, "w") as handle:
+                handle.write(str(os.getpriority(os.PRIO_PROCESS, 0)))
+            return
+        except BlockingIOError:  # noqa: PERF203  # it takes ten changes a second
+            time.sleep(0.05)
+        except (OSError, AttributeError):  # another system, or one that groups otherwise
+            return
+
+
 class InitData(NamedTuple):
     """What the client tells in ``init_data.xml``, which also holds the user's key: never copy it."""
 
@@ -1111,6 +1128,7 @@ class Launcher:
                 env=environment,
                 start_new_session=POSIX,  # a process group of its own: stopped and continued as one
             )
+            give_way(self.tree.command.pid)
         except (OSError, ValueError) as problem:
             raise LauncherError("the command %r cannot be started: %s" % (words, problem)) from None
         finally:

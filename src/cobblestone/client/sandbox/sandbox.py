@@ -327,6 +327,9 @@ def set_priority(pid: int, niceness: int | None) -> None:
         return
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, niceness)
+        # Linux shares the processors among sessions first (sched(7), autogroup).
+        with suppress(OSError):
+            Path(f"/proc/{pid}/autogroup").write_text(str(niceness))
         if niceness == LOWEST:
             os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
 
