@@ -168,6 +168,7 @@ class LiveProject:
                 "user_name": name.title(),
             },
             verify=False,
+            timeout=60,
         ).text
         found = re.search(r"<authenticator>(\w+)", reply)
         assert found, reply

@@ -36,7 +36,7 @@ class Terminal:
         self.type(typed + "\t")
         self.wait_for(expected, again="\t")
 
-    def wait_for(self, text: str, *, again: str = "", seconds: float = 60.0) -> None:
+    def wait_for(self, text: str, *, again: str = "", seconds: float = 180.0) -> None:
         """Read until a text has come; what was read before does not count.  Type ``again`` while it does not come."""
         end = time.monotonic() + seconds
         start, typed = len(self.seen), time.monotonic()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def eventually(condition: Callable[[], bool], *, seconds: float = 30, pause: float = 0.02) -> None:
+def eventually(condition: Callable[[], bool], *, seconds: float = 60, pause: float = 0.02) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it does not come true"

@@ -12,6 +12,7 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
+from textual.css.query import NoMatches
 from textual.widgets import DataTable, Footer, Static, TabbedContent, TabPane
 
 from cobblestone.client.remote.access import Address, ask
@@ -121,6 +122,9 @@ class MonitorDisplay(App[None]):
             self._times_shown += 1
         except CobblestoneError as error:
             self.query_one("#status", Static).update(str(error))
+        except NoMatches:
+            if self.is_running:
+                raise  # else it was closed while the client answered
 
     def _show_status(self, found: Row) -> None:
         counts, cpus = found["tasks"], found["cpus"]
