@@ -48,9 +48,6 @@ def test_success_writes_the_output_and_the_finish_file(slot: Slot) -> None:
     assert not slot.exists("boinc_temporary_exit")
 
 
-@pytest.mark.skipif(
-    not Path("/proc/self/autogroup").exists(), reason="the system has no sessions of this kind"
-)
 def test_the_session_of_a_program_is_as_nice_as_the_launcher(slot: Slot) -> None:
     program = """
 import os, sys, time
