@@ -40,7 +40,7 @@ def extract() -> Catalog:
     searched = [(folder, {**DEFAULT_KEYWORDS, **REASONS}) for folder in SERVICES]
     searched += [
         (STORE, REASONS),
-        (DOMAIN, {**REASONS, "keyword": (2,)}),
+        (DOMAIN, {**REASONS, "Keyword": (2,)}),
         *((folder, SENTENCES) for folder in POLICIES),
     ]
     texts = [

@@ -21,7 +21,7 @@ from cobblestone.store.engine.database import Database
 from cobblestone.store.people import hosts, users
 from cobblestone.store.work import dispatch, messages
 from cobblestone.store.work.dispatch import JobInProgress
-from cobblestone.wire.project.preferences import UserKeywords, read_project_preferences
+from cobblestone.wire.project.preferences import NO_KEYWORDS, UserKeywords, read_project_preferences
 from cobblestone.wire.scheduler.host import ALWAYS_SENT
 from cobblestone.wire.scheduler.request import SchedulerRequest
 
@@ -130,7 +130,7 @@ def project_preferences(
 ) -> ProjectPreferences:
     """Return the user's preferences for this host's venue, with the keywords that the client has of an account manager."""
     found = read_project_preferences("" if user is None else user.project_prefs, host.venue)
-    if not keywords or keywords == UserKeywords():
+    if not keywords or keywords == NO_KEYWORDS:
         return found
     return changed(
         found,
