@@ -160,6 +160,27 @@ def test_a_container_may_use_a_gpu_by_the_classes_for_that(tmp_path: Path, allow
         command.check()
 
 
+@pytest.mark.parametrize(
+    ("first", "missing"),
+    [
+        ("program", False),
+        ("/opt/program", False),
+        ("programm", True),
+        ("prog", True),
+        ("./run.sh", False),
+        ("{input}", False),
+    ],
+)
+def test_an_image_without_the_program_of_its_command_is_refused(
+    tmp_path: Path, saved: Callable[[Mapping[str, bytes]], Path], first: str, missing: bool
+):
+    source = saved(docker_archive(config()))
+    command = ContainerCommand(words=[first, "{output}"], source=source, files=[Path("mine/run.sh")])
+    refused = pytest.raises(JobError, match=f"has no program {first}, .* --files")
+    with refused if missing else nullcontext():
+        pack_image(source, tmp_path, program=command.program)
+
+
 def test_a_missing_file_and_a_plan_class_beside_it_are_refused(tmp_path: Path):
     with pytest.raises(JobError, match="does not exist"):
         pack_image(tmp_path / "none.tar", tmp_path)

@@ -24,7 +24,8 @@ import zlib
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
 from cobblestone.domain.errors import JobError
@@ -183,11 +184,14 @@ class Image:
         return {"image": self.name, "sha256": self.sha256}
 
 
-def pack_image(source: Path, folder: Path) -> Image:
+def pack_image(source: Path, folder: Path, *, program: str = "") -> Image:
     """Check an image and pack it into a folder; equal images give equal bytes.
 
+    ``program``: the name or path of one that must be in it.
+
     Raises:
-        JobError: it is no image, not one for 64-bit Linux, damaged, or too large; the text says what would be right.
+        JobError: it is no image, not one for 64-bit Linux, damaged, too large, or without the program; the text says what would
+            be right.
     """
     try:
         with tarfile.open(source) as archive:
@@ -195,6 +199,11 @@ def pack_image(source: Path, folder: Path) -> Image:
             architecture = _check_config(config, len(layers), source)
             with tempfile.TemporaryDirectory(dir=folder) as temporary:
                 paths = _unpack_layers(archive, layers, json.loads(config), Path(temporary), source)
+                if program and not any(map(partial(_holds, PurePosixPath(program).name), paths)):
+                    raise JobError(
+                        f"--container: {source} has no program {program}, with which the command begins. Install it in the image,"
+                        " or send it along: --files"
+                    )
                 return _pack(config, paths, folder, PLATFORMS[architecture])
     except FileNotFoundError:
         raise JobError(
@@ -330,6 +339,12 @@ def _unpack_layers(
             )
         paths.append(path)
     return paths
+
+
+def _holds(name: str, layer: Path) -> bool:
+    """Return whether a layer has a file or link of that name, in whatever folder: folders may be links themselves."""
+    with tarfile.open(layer) as archive:
+        return any(not each.isdir() and PurePosixPath(each.name).name == name for each in archive)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 import msgspec
@@ -400,6 +400,13 @@ class ContainerCommand(Command):
             )
         self.description({})
 
+    @property
+    def program(self) -> str:
+        """Return the program that the image must have; empty: it is sent along, or differs between jobs."""
+        first = self.words[0]
+        sent = "{" in first or PurePosixPath(first).name in {path.name for path in self.files}
+        return "" if sent else first
+
     def description(self, container: Mapping[str, str]) -> bytes:
         """Return the description for the launcher.  It limits memory and disk itself, in case the engine cannot."""
         return app_description(
@@ -420,7 +427,7 @@ def container_version(connection: Connection, command: ContainerCommand) -> sche
         JobError: the image cannot be used, or the options do not fit.
     """
     with tempfile.TemporaryDirectory(prefix="cobblestone-") as folder:
-        image = pack_image(command.source, Path(folder))
+        image = pack_image(command.source, Path(folder), program=command.program)
         for platform in command.platforms:
             if platform != image.platform:
                 raise JobError(f"--platform {platform}: the image runs on {image.platform} only.")
