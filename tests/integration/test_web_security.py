@@ -22,7 +22,6 @@ from cobblestone.server.web import web_routes
 from cobblestone.service import serving
 from cobblestone.store.people import users
 
-
 #: A page that the family's programs post to, and that changes nothing.
 SHOWS_ONLY = "/server_status.php"
 
