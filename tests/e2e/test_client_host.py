@@ -266,16 +266,22 @@ def test_a_driver_that_crashes_is_no_gpu(tmp_path: Path) -> None:
 
 
 def test_input_on_an_x_display_is_seen(tmp_path: Path) -> None:
+    # Without a file in /tmp/.X11-unix: Debian's clients connect to every display that they find there, and end with it.
+    display = f":{1000 + os.getpid() % 50000}"
     read_end, write_end = os.pipe()
     server = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(write_end), "-screen", "0", "320x200x24", "-nolisten", "tcp", "-noreset"],
+        [
+            "Xvfb",
+            display,
+            *f"-displayfd {write_end} -screen 0 320x200x24 -nolisten tcp -nolisten unix -noreset".split(),
+        ],
         pass_fds=[write_end],
         stderr=subprocess.DEVNULL,
     )
     os.close(write_end)
     try:
         with os.fdopen(read_end) as answer:
-            display = f":{int(answer.readline())}"
+            assert f":{int(answer.readline())}" == display
         environment = {**ENVIRONMENT, "DISPLAY": display}
         watch = X11Idle(environment)
         deadline = time.monotonic() + 20
