@@ -13,7 +13,7 @@ from tests.helpers.client_tasks import ENVIRONMENT, open_to_other_accounts, open
 
 from cobblestone.cli import run_command
 from cobblestone.client.sandbox.processes import find_control_groups
-from cobblestone.client.sandbox.sandbox import Holder, SandboxChoice, detect_sandbox
+from cobblestone.client.sandbox.sandbox import LOWEST, Holder, SandboxChoice, detect_sandbox, set_priority
 from cobblestone.client.tasks.description import TaskOutput
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.host.tasks import Ending
@@ -103,6 +103,20 @@ async def test_a_job_that_needs_the_network_gets_it(tmp_path: Path) -> None:
         assert (await world.run(spec)).ending is Ending.FINISHED
     listening.close()
     await listening.wait_closed()
+
+
+@pytest.mark.parametrize("niceness", [None, 10, LOWEST])
+def test_a_job_and_its_session_give_way_as_configured(niceness: int | None) -> None:
+    session = Path("/proc/self/autogroup")  # most kernels share the processors among sessions
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as job:
+        set_priority(job.pid, niceness)
+        own, before = os.getpriority(os.PRIO_PROCESS, job.pid), os.getpriority(os.PRIO_PROCESS, 0)
+        assert own == (before if niceness is None else niceness)
+        assert (os.sched_getscheduler(job.pid) == os.SCHED_IDLE) == (niceness == LOWEST)
+        if session.exists():
+            told = Path(f"/proc/{job.pid}/autogroup").read_text()
+            assert told.endswith(f" nice {niceness or 0}\n")
+        job.kill()
 
 
 def test_what_is_in_force_is_said_in_words(tmp_path: Path) -> None:

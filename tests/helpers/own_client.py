@@ -41,6 +41,7 @@ CONFIG = """<cc_config>
   <options>
     <skip_cpu_benchmarks>1</skip_cpu_benchmarks>
     <report_results_immediately>1</report_results_immediately>
+    <no_priority_change>1</no_priority_change>
     <fetch_on_update>1</fetch_on_update>
     <ncpus>{ncpus}</ncpus>
   </options>

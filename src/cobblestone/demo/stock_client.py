@@ -21,6 +21,7 @@ from cobblestone.ops.environment import run_and_read
 PROGRAMS = ("boinc", "boinccmd")
 START_SECONDS = 30.0
 
+#: Jobs do not give way to other programs: somebody waits for them.
 _CC_CONFIG = """<cc_config>
   <log_flags>
     <unparsed_xml>1</unparsed_xml>
@@ -33,6 +34,7 @@ _CC_CONFIG = """<cc_config>
     <skip_cpu_benchmarks>1</skip_cpu_benchmarks>
     <dont_contact_ref_site>1</dont_contact_ref_site>
     <report_results_immediately>1</report_results_immediately>
+    <no_priority_change>1</no_priority_change>
     <max_file_xfers>20</max_file_xfers>
     <max_file_xfers_per_project>10</max_file_xfers_per_project>
     <ncpus>{ncpus}</ncpus>
