@@ -327,11 +327,22 @@ def set_priority(pid: int, niceness: int | None) -> None:
         return
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, niceness)
-        # Linux shares the processors among sessions first (sched(7), autogroup).
-        with suppress(OSError):
-            Path(f"/proc/{pid}/autogroup").write_text(str(niceness))
         if niceness == LOWEST:
             os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
+
+
+def set_session_priority(pid: int, niceness: int) -> bool:
+    """Have the session of a job yield, too: Linux shares the processors among sessions first (sched(7), autogroup).
+
+    Return False if it is to be tried again: Linux takes ten such changes a second from an ordinary account.
+    """
+    try:
+        Path(f"/proc/{pid}/autogroup").write_text(str(niceness))
+    except BlockingIOError:
+        return False
+    except OSError:  # another system, or one that groups otherwise
+        pass
+    return True
 
 
 def set_resource_limits(pid: int, *, disk_bytes: float) -> None:

@@ -30,6 +30,7 @@ from cobblestone.client.sandbox.sandbox import (
     bound_account,
     set_priority,
     set_resource_limits,
+    set_session_priority,
 )
 from cobblestone.client.sandbox.slot_files import SlotFolder, checked_physical_name
 from cobblestone.client.tasks import slot
@@ -131,6 +132,7 @@ class RunningTask:
         self.suspended = False
         self.paused = False  #: told to pause, for whatever reason
         self.may_wait_for_uploads = True  #: of which an earlier client that was killed did not tell it
+        self.session_yields = spec.niceness is None  #: its session has the job's niceness, if that is to be
         self.frozen = False  #: stopped by the system, since it does not listen
         self.abort: AbortOrder | None = None
         self.quit_ordered = False
@@ -206,6 +208,8 @@ class RunningTask:
         """Read the job's messages, and send what is due."""
         now = self.around.ticks()
         self._count_time(now)
+        if not self.session_yields and self.spec.niceness is not None:
+            self.session_yields = set_session_priority(self.process.pid, self.spec.niceness)
         self._hear()
         self._set_pause(self.suspended or self.around.throttled)
         self._tell(now)
