@@ -369,21 +369,20 @@ class LauncherError(Exception):
     """The job cannot be run as described.  The text says what, where, and what to do."""
 
 
-def give_way(pid: int) -> None:
-    """Give the new session of a process the niceness of this one.
+def give_way(pid: int) -> bool:
+    """Give the new session of a process the niceness of this one; return False if it is to be tried again.
 
     Linux first shares the processors among sessions (sched(7), autogroup), each with a niceness of its own, at first 0: within it
-    alone the niceness of its processes counts.
+    alone the niceness of its processes counts.  It takes ten changes a second from an ordinary account.
     """
-    for _ in range(10):
-        try:
-            with open("/proc/%d/autogroup" % pid, "w") as handle:
-                handle.write(str(os.getpriority(os.PRIO_PROCESS, 0)))
-            return
-        except BlockingIOError:  # noqa: PERF203  # it takes ten changes a second
-            time.sleep(0.05)
-        except (OSError, AttributeError):  # another system, or one that groups otherwise
-            return
+    try:
+        with open("/proc/%d/autogroup" % pid, "w") as handle:
+            handle.write(str(os.getpriority(os.PRIO_PROCESS, 0)))
+    except BlockingIOError:
+        return False
+    except (OSError, AttributeError):  # another system, or one that groups otherwise
+        pass
+    return True
 
 
 class InitData(NamedTuple):
@@ -1016,6 +1015,7 @@ class Launcher:
         self.checkpoint_text = _read_text(self._path(CHECKPOINT_FILE))
         self.suspended = False
         self.signals: List[int] = []
+        self.gives_way = False  # the session of the command that runs
         self.started = self.next_status = self.next_watch = self.next_disk = time.monotonic()
         self.stdout: Optional[IO[bytes]] = None
         self.handed_over: Set[str] = set()  # outputs, in this run
@@ -1128,7 +1128,7 @@ class Launcher:
                 env=environment,
                 start_new_session=POSIX,  # a process group of its own: stopped and continued as one
             )
-            give_way(self.tree.command.pid)
+            self.gives_way = False
         except (OSError, ValueError) as problem:
             raise LauncherError("the command %r cannot be started: %s" % (words, problem)) from None
         finally:
@@ -1178,6 +1178,8 @@ class Launcher:
             if self.client.is_gone():
                 say("the client has ended; the job stops and continues when the client is back")
                 return "quit"
+        if not self.gives_way:
+            self.gives_way = give_way(self.command.pid)
         if now >= self.next_status:
             self.next_status = now + STATUS_SECONDS
             usage = self._measure()
