@@ -1,7 +1,8 @@
-"""One and two server processes on one PostgreSQL: ``python -m tests.bench.bench_processes``.
+"""Server processes on one PostgreSQL: ``python -m tests.bench.bench_processes``.
 
 The whole way of a job, over HTTP, with as many connections in all.  Prints jobs per second, CPU time per job of the servers and
-of the database, requests for work that got none, and how many connections waited for a lock, on average.
+of the database, requests for work that got none, how many connections waited for a lock, on average, and how many cores were
+idle.  ``--picture FILE`` draws the rate against the number of processes.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import median
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
+import psutil
 import psycopg
 from tests.bench.bench_server import check_pipeline
 from tests.bench.load import Plan, together
@@ -25,9 +29,29 @@ from tests.bench.served import LoadProcess, serving
 from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.demo.processes import free_port
+from cobblestone.simulator.report.picture import load_matplotlib
 
 SAMPLE_SECONDS = 0.02
 _WAITING = "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'cobblestone'"
+
+
+class Row(NamedTuple):
+    """What some processes did together; CPU in microseconds a job."""
+
+    processes: int
+    jobs_per_second: float
+    servers_cpu: float
+    database_cpu: float
+    empty: int
+    lock_waits: float
+    deadlocks: int
+    idle_cores: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.processes:9} {self.jobs_per_second:7.0f} {self.servers_cpu:9.0f} {self.database_cpu:9.0f} {self.empty:7}"
+            f" {self.lock_waits:10.3f} {self.deadlocks:9} {self.idle_cores:10.2f}"
+        )
 
 
 @contextlib.contextmanager
@@ -52,8 +76,8 @@ def lock_waits(postgres: PostgresServer) -> Generator[list[float]]:
 
 def measure(
     postgres: PostgresServer, project: BenchProject, n: int, *, seconds: float, connections: int
-) -> str:
-    """Let ``n`` processes serve; a line with what they did."""
+) -> Row:
+    """Let ``n`` processes serve."""
     parts = [
         replace(project, url=f"http://127.0.0.1:{free_port()}/", volunteers=project.volunteers[place::n])
         for place in range(n)
@@ -66,18 +90,56 @@ def measure(
         first = Plan(keep_signatures=True, once=True, may_be_empty=True)
         given = together(list(pool.map(partial(run, plan=first), loads)))
         begin = sum(server.cpu_seconds() for server in servers), servers[0].database_cpu_seconds()
+        idle = psutil.cpu_times().idle
         with lock_waits(postgres) as seen:
             plan = Plan(report=True, upload=True, may_be_empty=True)
             counts = together(list(pool.map(partial(run, plan=plan), loads)))
+        idle = psutil.cpu_times().idle - idle
         here = (sum(server.cpu_seconds() for server in servers) - begin[0]) / counts.reports
         there = (servers[0].database_cpu_seconds() - begin[1]) / counts.reports
         check_pipeline(project, sent=given.jobs + counts.jobs, reported=counts.reports)
     name = urlsplit(str(project.location)).path.removeprefix("/")
     deadlocks = postgres.execute(f"SELECT deadlocks FROM pg_stat_database WHERE datname = '{name}'")[0][0]
-    return (
-        f"{n:9} {counts.reports / counts.seconds * n:7.0f} {here * 1e6:9.0f} {there * 1e6:9.0f} {counts.empty:7}"
-        f" {sum(seen) / max(len(seen), 1):10.3f} {deadlocks:9}"
+    return Row(
+        n,
+        counts.reports / counts.seconds * n,
+        here * 1e6,
+        there * 1e6,
+        counts.empty,
+        sum(seen) / max(len(seen), 1),
+        int(str(deadlocks)),
+        idle / counts.seconds * n,
     )
+
+
+def draw(rows: list[Row], file: Path) -> None:
+    """Draw the rate against the number of processes: each turn, the median, and as many times the first."""
+    numbers = sorted({row.processes for row in rows})
+    rates = [median(row.jobs_per_second for row in rows if row.processes == n) for n in numbers]
+    pyplot = load_matplotlib()
+    figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
+    axes.plot(
+        numbers,
+        [rates[0] / numbers[0] * n for n in numbers],
+        ":",
+        color="grey",
+        label="as many times the first",
+    )
+    axes.plot(
+        [row.processes for row in rows],
+        [row.jobs_per_second for row in rows],
+        ".",
+        color="tab:blue",
+        label="each turn",
+    )
+    axes.plot(numbers, rates, color="tab:blue", label="median")
+    axes.set_xticks(numbers)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("server processes")
+    axes.set_ylabel("jobs per second")
+    axes.legend()
+    figure.savefig(file, dpi=100)
+    pyplot.close(figure)
 
 
 def main() -> None:
@@ -88,14 +150,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--connections", type=int, default=12)
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument(
+        "--processes", type=lambda text: [int(word) for word in text.split(",")], default=[1, 2, 4]
+    )
+    parser.add_argument("--picture", type=Path)
     arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cobblestone-bench-")))
         postgres = PostgresServer(durable=True, settings={"shared_buffers": "1GB"})
         stack.callback(postgres.close)
-        print("processes  jobs/s  CPU/us    database   empty lock waits deadlocks")
+        rows: list[Row] = []
+        print("processes  jobs/s  CPU/us    database   empty lock waits deadlocks idle cores")
         for turn in range(arguments.turns):
-            for n in (1, 2):
+            for n in arguments.processes:
                 project = make_project(
                     folder / f"{turn}-{n}",
                     n_jobs=int(2000 * arguments.seconds) + 2000,
@@ -103,12 +170,14 @@ def main() -> None:
                     in_batch=False,
                     database=postgres.empty_database(),
                 )
-                print(
+                rows.append(
                     measure(
                         postgres, project, n, seconds=arguments.seconds, connections=arguments.connections
-                    ),
-                    flush=True,
+                    )
                 )
+                print(rows[-1], flush=True)
+        if arguments.picture:
+            draw(rows, arguments.picture)
 
 
 if __name__ == "__main__":
