@@ -37,7 +37,7 @@ def with_forms(
         forms, n = word[2].split("|"), values[word[1]]
         return forms[min(plural(n) if isinstance(n, int) else 1, len(forms) - 1)]
 
-    return _FORMS.sub(form, sentence)
+    return _FORMS.sub(form, sentence) if "|" in sentence else sentence  # most have none
 
 
 @value()
