@@ -82,9 +82,9 @@ def test_files_are_submitted_computed_and_come_back_as_a_zip(served: Served) -> 
     page = served.open()
     new_batch(page)
     page.locator("[name=inputs]").set_input_files(data(NAMES[:2]))
-    page.get_by_text("2 files are on the server.").wait_for()
+    page.get_by_text("Files on the server: 2.").wait_for()
     page.locator("#new-batch").dispatch_event("drop", {"dataTransfer": page.evaluate_handle(DROPPED)})
-    page.get_by_text("3 files are on the server.").wait_for()
+    page.get_by_text("Files on the server: 3.").wait_for()
     page.get_by_label("Name of the batch").fill("three bands")
     page.get_by_label("Argument band").fill("4.5 to 5.5")
     page.keyboard.press("Enter")
@@ -111,7 +111,7 @@ def test_a_file_that_is_chosen_again_counts_once_unless_it_was_changed(
         if not file.exists() or file.read_bytes() != content:
             file.write_bytes(content)
         page.locator("[name=inputs]").set_input_files(file)
-        page.get_by_text(f"{n_files} files are on the server.").wait_for()
+        page.get_by_text(f"Files on the server: {n_files}.").wait_for()
     page.get_by_role("button", name="Look at the first job").click()
     expect(page.get_by_text("Two different files are called 'band.dat'.")).to_be_visible()
 
@@ -135,7 +135,7 @@ def test_an_upload_goes_on_after_a_lost_connection_and_a_reload(served: Served) 
     page.wait_for_function("document.querySelector('[data-part=bar]').value >= 2")
     held.clear()
     page.reload()
-    page.get_by_text("5 files are on the server.").wait_for()
+    page.get_by_text("Files on the server: 5.").wait_for()
     assert len(sent) < 5 + 4, "what was there was not sent again"
     page.get_by_label("Argument band").fill("1")
     page.get_by_role("button", name="Look at the first job").click()
@@ -176,7 +176,7 @@ def test_pages_of_a_batch_fit_the_screen_and_axe_finds_nothing(served: Served, l
 
     new_batch(page)
     page.locator("[name=inputs]").set_input_files(data())
-    page.get_by_text("3 files are on the server.").wait_for()
+    page.get_by_text("Files on the server: 3.").wait_for()
     see("new")
     steps = {
         "faults": (TABLE.replace(b"high", b"gone"), "Nothing was submitted."),

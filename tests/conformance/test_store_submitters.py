@@ -113,11 +113,11 @@ def test_the_right_ends_with_the_account(people: Store):
 
 def test_a_refusal_names_app_and_figures(people: Store):
     token = ada(people)
-    with pytest.raises(NotAllowed, match="the app other, only of demo"):
+    with pytest.raises(NotAllowed, match="jobs of demo only"):
         check(people, token, "other")
     batch = submitted(people, token, 3)
     check(people, token, n_jobs=2)
-    with pytest.raises(Conflict, match=r"5 unfinished jobs at a time. You have 3, so 3 more .* at most 2"):
+    with pytest.raises(Conflict, match="You may submit 2 more jobs until some are finished"):
         check(people, token, n_jobs=3)
     people.write(lambda tx: batches.abort_batch(tx, batch.id))
     check(people, token, n_jobs=5)
@@ -133,7 +133,7 @@ def test_tokens_of_programs_have_the_same_limits(people: Store):
         )
     )
     submitted(people, token, 5)
-    with pytest.raises(Conflict, match="You have 5"):
+    with pytest.raises(Conflict, match="You may submit 0 more jobs"):
         check(people, token)
     check(people, token, n_jobs=0)
     with pytest.raises(NotAllowed, match="any more"):

@@ -485,7 +485,7 @@ def test_a_project_with_an_offline_key(cli: Cli):
 
 def test_a_key_in_the_folder_is_rotated(cli: Cli, sky: Path):
     before = (sky / "keys" / "code_sign_private").read_text()
-    assert "1 app versions were signed again" in cli("key rotate -p sky").out
+    assert "app versions signed again: 1." in cli("key rotate -p sky").out
     assert (sky / "keys" / "code_sign_private").read_text() != before
     assert [path.read_text() for path in (sky / "keys" / "retired").iterdir()] == [before]
     assert "retired" in cli("key show -p sky").out

@@ -114,7 +114,7 @@ def test_what_an_app_would_gain_by_a_version_for_other_cards_is_told(lived_in: W
     world.write(lambda tx: tx.execute("UPDATE app_version SET plan_class = 'gpu-nvidia'"))
     (text,) = found(world, "gpus")
     assert text.startswith(
-        "app demo: it has no version for AMD, whose cards have 39% of the peak speed of all (1 "
+        "app demo: it has no version for AMD, whose cards have 39% of the peak speed of all (computers: 1)"
     )
     world.now += 31 * 86400
     assert found(world, "gpus") == []
@@ -259,9 +259,9 @@ HARMS: list[tuple[str, Callable[[World], None], str, bool]] = [
         "to 2 jobs",
         False,
     ),
-    ("input_files", sql("UPDATE file SET refs = refs + 3"), "users, and has", True),
+    ("input_files", sql("UPDATE file SET refs = refs + 3"), "counts users: ", True),
     ("input_files", lose("file", "download"), "is missing", False),
-    ("input_files", sql("DELETE FROM file WHERE name LIKE 'low%'"), "but it is not stored", False),
+    ("input_files", sql("DELETE FROM file WHERE name LIKE 'low%'"), "it is not stored", False),
     ("output_files", lose("upload", "upload"), "is missing", False),
     ("output_files", cut, "has 5 bytes instead of 100000", False),
     ("stray_files", stray, "no row refers to it", True),

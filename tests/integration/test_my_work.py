@@ -197,7 +197,7 @@ def test_a_row_of_a_table_is_a_job(lab: Lab):
         (GOOD + b"a.txt,3,first\n", "Row 4, column name: Another row has this name, too."),
         (GOOD + b"a.txt,3,x/y\n", "Row 4, column name: `name` is"),
         (GOOD + b"\n,,\na.txt,3,third\n", "Row 4: The row is empty. Row 5: The row is empty."),
-        (GOOD + b"a.txt,3\n", "Row 4: The row has 2 values, but the header has 3 columns."),
+        (GOOD + b"a.txt,3\n", "Row 4: The row has values: 2, but the header has columns: 3."),
         (GOOD + b"a.txt,\xe9,third\n", "Row 4, column band: The text is not UTF-8."),
         (GOOD + b'a.txt,"3,third\nb.txt,4,fourth\n', "Row 4, column band: A quote"),
         (b"input,input,band\na.txt,a.txt,1\n", "Row 1, column input: The column 'input' occurs twice."),
@@ -223,6 +223,25 @@ def test_faults_are_said_in_the_language_of_the_page(lab: Lab):
     assert "Ligne 4" in text_of(lab.give({"a.txt": b"1", "b.txt": b"2"}, GOOD + b"\na.txt,1,x\n"))
 
 
+def test_what_the_api_refuses_is_said_in_the_language_of_the_page_and_in_english_by_the_api(lab: Lab):
+    two: Files = {"a.txt": b"1", "b.txt": b"2"}
+    lab.allow("ada", SubmitRights(max_jobs=1))
+    for code, missing, many in (
+        ("en", "Job 0 (a): the command uses {arg:band}", "You may submit 1 more job until"),
+        (
+            "fr",
+            "Travail 0 (a) : la commande utilise {arg:band}",
+            "Vous pouvez encore soumettre 1 travail avant",
+        ),
+        ("sk", "Práca 0 (a): príkaz používa {arg:band}", "môžete zadať ešte 1 prácu."),
+    ):
+        lab.ada.get(f"/language.php?to={code}")
+        assert missing in text_of(lab.give({"a.txt": b"1"}))
+        assert many in text_of(lab.give(two, arg_band="1"))
+    refused = lab.ada.get("/my_batch.php?id=77")
+    assert [refused.status_code, "Dávka 77 neexistuje" in text_of(refused)] == [404, True]
+
+
 def test_without_files_or_with_two_of_one_name_or_too_many_jobs_nothing_is_made(lab: Lab):
     assert "Choose the files first" in text_of(lab.give({}, arg_band="1"))
     both = ",".join(f'{{"name": "a.txt", "sha256": "{64 * each}"}}' for each in "01")
@@ -230,7 +249,8 @@ def test_without_files_or_with_two_of_one_name_or_too_many_jobs_nothing_is_made(
     assert "Two different files are called 'a.txt'." in text_of(lab.give({}, arg_band="1", files=twice))
     assert "the command uses {arg:band}" in text_of(lab.give({"a.txt": b"1"}))
     lab.allow("ada", SubmitRights(max_jobs=1))
-    assert "1 unfinished jobs at a time" in text_of(lab.give({"a.txt": b"1", "b.txt": b"2"}, arg_band="1"))
+    two: Files = {"a.txt": b"1", "b.txt": b"2"}
+    assert "You may submit 1 more job until some are finished." in text_of(lab.give(two, arg_band="1"))
     lab.allow("ada", SubmitRights(max_jobs=2))
     preview = lab.give({"a.txt": b"1", "b.txt": b"2"}, arg_band="1")
     lab.allow("ada", SubmitRights(max_jobs=1))

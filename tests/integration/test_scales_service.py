@@ -287,7 +287,7 @@ def test_the_command_collects_answers_and_ends_on_an_interrupt(
         assert service.stderr is not None
         lines = iter(service.stderr.readline, "")
         address = (
-            next(line for line in lines if "Scales of 3 projects at " in line).split(" at ")[1].split()[0]
+            next(line for line in lines if "Scales (projects: 3) at " in line).split(" at ")[1].split()[0]
         )
         assert any("scales_collected" in line for line in lines)
         assert parse_published_scales(read_document(address)) == {"cuda": pytest.approx(WITHOUT_A_LIE)}

@@ -327,7 +327,7 @@ def test_leaving_an_executor_by_an_exception_waits_for_no_job(
     with pytest.raises(ZeroDivisionError), pool:
         raise ZeroDivisionError
     assert not future.done()
-    assert "1 of 1 jobs of batch 1 are open" in caplog.text
+    assert "Open jobs of batch 1: 1 of 1" in caplog.text
     volunteers = Volunteers(world)
     while not future.done():
         volunteers.work()
@@ -449,7 +449,7 @@ def test_leaving_an_executor_says_what_is_open(
     pool.submit(Job(inputs=[b"3"], name="third"))
     leaving = threading.Thread(target=pool.shutdown)
     leaving.start()
-    eventually(lambda: "1 of 1 jobs" in caplog.text)
+    eventually(lambda: "batch 1: 1 of 1" in caplog.text)
     assert "(third); 0 were sent to computers" in caplog.text
     assert "No volunteer's computer was in contact" in caplog.text
     volunteers = Volunteers(world)

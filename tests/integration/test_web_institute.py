@@ -272,6 +272,50 @@ def test_a_provider_that_is_silent_is_not_waited_for_and_holds_up_nobody(
     assert [each.status_code for each in meanwhile] == [200] * 3
 
 
+def test_who_comes_after_a_silence_reads_of_it_at_once_for_half_a_minute(
+    make: MakeWorld, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(institute, "TIMEOUT_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(5)
+        world = make(issuer=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        visitor = Visitor(world)
+        for asked, later in ((True, 0), (False, 29), (True, 2)):
+            world.now += later
+            assert "does not answer" in problem_of(visitor.get("/login_oidc.php"))
+            silent.setblocking(False)
+            if asked:
+                silent.accept()[0].close()
+            else:
+                with pytest.raises(BlockingIOError):
+                    silent.accept()
+
+
+def test_what_is_known_of_a_provider_serves_while_it_is_away_and_is_fetched_again_each_day(
+    make: MakeWorld, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("INFO", "werkzeug")
+    with oidc_provider_mock.run_server_in_thread() as server:
+        port = server.server_port
+        issuer = f"http://localhost:{port}"
+        world = make(issuer=issuer)
+        visitor = Visitor(world)
+        for later in (0, 86000, 1000):
+            world.now += later
+            begin(visitor)
+        assert caplog.text.count("GET /.well-known/openid-configuration") == 2
+    for later in (10, 86400, 10):
+        world.now += later
+        assert begin(visitor).startswith(issuer)
+    with oidc_provider_mock.run_server_in_thread(port):
+        back = consent(issuer, begin(visitor), "a1", **ADA)
+    assert "does not answer" in problem_of(visitor.get(back))
+    assert "does not answer" in problem_of(visitor.get("/login_oidc.php")), "the log-in could not be finished"
+    world.now += 31
+    with oidc_provider_mock.run_server_in_thread(port):
+        assert visitor.get(consent(issuer, begin(visitor), "a1", **ADA)).status_code == 303
+
+
 def test_without_settings_there_is_no_such_log_in(world: World):
     assert "oidc" not in Visitor(world).get("/login.php").text
     assert Visitor(world).get("/login_oidc.php").status_code == 404

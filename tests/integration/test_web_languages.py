@@ -125,7 +125,7 @@ def test_a_task_says_in_ones_language_why_it_is_valid_or_not_and_what_it_earned(
         "sk": (
             "sa nezhoduje s kanonickým výsledkom demo_1_0_1: out: riadok 1, stĺpec 3: ",
             "s procesora x Whetstone",
-            "priemer nárokov (2)",
+            "priemer 2 nárokov",
         ),
     }.items():
         assert [sentence for sentence in sentences if sentence not in said[code]] == [], code

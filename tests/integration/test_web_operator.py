@@ -443,7 +443,7 @@ def test_the_overview_lists_the_graphics_cards_of_computers_that_called_within_a
     ]
     told = tree.xpath("//h2[.='Graphics cards over the last month']/following-sibling::p/text()")
     assert {each.partition(" ")[2] for each in told} == {
-        "has no version for AMD, whose cards have 25 % of the peak speed of all (1 computers)."
+        "has no version for AMD, whose cards have 25 % of the peak speed of all (1 computer)."
     }
 
 

@@ -73,7 +73,7 @@ def test_braces_in_a_value_do_no_harm():
         # all apps were deprecated
         (Code.NO_APPS, "at the moment", "yet"),
         # a computer that was right for a year, and then broke
-        (Code.QUOTA_PAUSED, "{bad} tasks", "All tasks"),
+        (Code.QUOTA_PAUSED, "{bad} {bad:task|tasks}", "All tasks"),
         # a computer that has returned many tasks of the version before
         (Code.UNPROVEN, "the app's current version", "has not returned"),
     ],

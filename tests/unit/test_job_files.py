@@ -45,7 +45,7 @@ def test_a_job_with_one_input_is_called_after_it(tmp_path: Path):
         ("", "line 1"),
         ("a,,b\n", "line 1"),
         ("a,a\n", "'a' occurs twice"),
-        ("a,b\n1,2\n1\n", "line 3: The row has 1 values"),
+        ("a,b\n1,2\n1\n", "line 3: The row has values: 1, but the header has columns: 2"),
         ("priority\nhigh\n", "line 2, column 'priority': 'high'"),
         ('a;b\n1;2\n3;"4\n5;6\n7;8\n', "line 3, column 'b': A quote"),
         ('a,b\n1,"2\n3,"4"\n', "line 2, column 'b': A quote"),

@@ -169,3 +169,84 @@ def test_every_text_of_the_program_is_translated(code: str) -> None:
     catalogue = messages.updated(code)
     assert messages.missing(catalogue) == []
     assert (messages.LOCALES / f"{code}.po").read_bytes() == messages.text_of(catalogue)
+
+
+#: Words that end in s and follow a name, not a number, or a number that is seldom one or is not whole.
+NO_PLURALS = {
+    "agrees", "always", "as", "belongs", "bytes", "clients", "counts", "disagrees", "does", "errors",
+    "fails", "has", "holds", "is", "its", "names", "needs", "occurs", "operations",
+    "progress", "runs", "says", "shows", "this", "times", "waits", "was", "works", "yours",
+}  # fmt: skip
+#: Limits of the program, which are never few, and names.
+NEVER_FEW = {
+    " (not known yet: fewer than {n} samples of the version)",
+    " (not known yet: fewer than {n} samples of this host)",
+    " (not known yet: versions need {n} samples)",
+    "A file covers at most %(days)d days.",
+    "A message must have 1 to %(most)d characters.",
+    "A profile may have at most %(most)d characters.",
+    "A title must have 1 to %(most)d characters.",
+    "At most %(most)d characters are allowed; you entered %(length)d.",
+    "Counted over the newest %(number)s tasks.",
+    "Enter the text as the other site shows it: one line of at most %(max)d characters.",
+    "It earned {credit} credits.",
+    "Success: valid tasks among the newest %(number)s tasks that ended.",
+    (
+        "Taken off for unfinished jobs ({refused}): {debt}. Held of its first jobs until it has {n} valid ones: {stake}. Its own "
+        "reports may raise later credit by {bank}."
+    ),
+    (
+        "Tasks that failed in the same way are listed together, the most frequent first. Only the newest %(n)s tasks of the"
+        " project are searched."
+    ),
+    "The address of this page must have one to %(most)d keys: ?keys=a,b",
+    "The name may have at most %(most)d characters.",
+    "The password may have at most %(most)d characters.",
+    "The project has no more {subject} tasks waiting at the moment.",
+    "The table has more than %(most)d jobs. Divide it, or use the command line.",
+    "These are more than %(most)d files. Divide them, or use the command line.",
+    "Too few versions with {n} samples: the scales stay.",
+    "You already have %(count)d tokens. Revoke one that you do not need.",
+    "Your task went to another browser, since this page was silent for more than %(minutes)d minutes.",
+    "for %(part)s of the computers",
+    "gzip has more than {most} members",
+    "is nested more than {most} levels deep",
+    "the archive holds {n} files; at most {most} are read",
+    "the outputs are equal, but one counted {one} instructions and the other {other}",
+    "{n} or more results are unsent; no more jobs are accepted for now.",
+    "{app} has {subject} tasks, and the client asked for none of these.",
+    "{app} has {subject} tasks, but your project preferences exclude {subject}. Change them to get such tasks.",
+}
+COUNT = re.compile(r"(?:%\(\w+\)[sd]|\{\w+\})(?: [a-z-]+){0,2}? ([a-z]+s)\b")
+
+
+def test_every_word_that_depends_on_a_number_has_the_forms_of_its_language() -> None:
+    found = {message.id for message in messages.extract() if isinstance(message.id, str)}
+    assert found >= NEVER_FEW
+    assert [text for text in found - NEVER_FEW if not NO_PLURALS.issuperset(COUNT.findall(text))] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("en", ["0 tasks", "1 task", "2 tasks", "5 tasks"]),
+        ("fr", ["0 tâche", "1 tâche", "2 tâches", "5 tâches"]),
+        ("sk", ["0 úloh", "1 úlohu", "2 úlohy", "5 úloh"]),
+    ],
+)
+def test_a_reason_has_the_forms_of_its_numbers_in_each_language_also_when_it_was_stored(
+    code: str, said: list[str]
+) -> None:
+    reasons = [explain(Code.PER_REQUEST, limit=n) for n in (0, 1, 2, 5)]
+    with languages.use_language(code):
+        for each, words in zip(reasons, said, strict=True):
+            assert words in languages.translate_reason(each)
+            assert words in languages.translate_stored(json.loads(json.dumps(each.as_json())))
+        odd = reason("own", "{n:file|files} {x:|>3}", n="many", x=1)  # a package's own, not in any catalogue
+        assert languages.translate_reason(odd) == "files ||1"
+
+
+def test_a_page_counts_in_the_language() -> None:
+    with languages.use_language("sk"):
+        said = [languages.ngettext("%(num)d job", "%(num)d jobs", n) % {"num": n} for n in (1, 3, 5)]
+    assert said == ["1 práca", "3 práce", "5 prác"]

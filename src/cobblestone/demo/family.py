@@ -287,7 +287,7 @@ def _follow(
     urls = [place.url for place in projects]
     failed = follow(console, batches, clients, urls, seconds=TIMEOUT_SECONDS, enough=3, watch=watch)
     if failed:
-        console.print(f"{failed} jobs failed; the projects' pages say why.")
+        console.print(f"Failed jobs: {failed}; the projects' pages say why.")
     return curve
 
 

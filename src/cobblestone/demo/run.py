@@ -77,7 +77,7 @@ class BatchDisplay:
             return
         tasks = itertools.chain.from_iterable(volunteers.values())
         computing = sum(1 for task in tasks if task.active_task_state == "EXECUTING")
-        line = f"{done} of {self._progress.tasks[0].total:g} answers, {computing} tasks computing" + (
+        line = f"{done} of {self._progress.tasks[0].total:g} answers, {computing} in progress" + (
             f"; {note}" if note else ""
         )
         if line != self._last_line:
@@ -257,7 +257,7 @@ def follow(
 def refuse_failures(n_failed: int) -> None:
     """Raise CobblestoneError if jobs failed."""
     if n_failed:
-        raise CobblestoneError(f"{n_failed} jobs failed; see the project's pages.")
+        raise CobblestoneError(f"Failed jobs: {n_failed}; see the project's pages.")
 
 
 def tasks_of(client: Followed) -> list[ClientTask]:

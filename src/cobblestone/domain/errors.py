@@ -21,12 +21,16 @@ Expected outcomes (no work, quota reached) are values, not exceptions.
 
 from __future__ import annotations
 
+from cobblestone.domain.reasons import Reason
+
 
 class CobblestoneError(Exception):
     """Something went wrong.  The text says what, where, and what to do."""
 
-    def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or (type(self).__doc__ or "").strip().splitlines()[0])
+    def __init__(self, message: str | Reason | None = None) -> None:
+        #: The text as a sentence that can be said in other languages, where it is one.
+        self.sentence = message if isinstance(message, Reason) else None
+        super().__init__(str(message or (type(self).__doc__ or "").strip().splitlines()[0]))
 
 
 class ProtocolError(CobblestoneError):

@@ -135,8 +135,11 @@ def _header(header: list[str]) -> list[str]:
 
 def _row(line: int, header: Sequence[str], row: Sequence[str], input_names: Collection[str]) -> TableRow:
     if len(row) != len(header):
-        sentence = "The row has {n} values, but the header has {columns} columns."
-        raise TableFault(line, reason("wrong_length", sentence, n=len(row), columns=len(header)))
+        sizes = {"n": len(row), "columns": len(header)}
+        why = reason(
+            "wrong_length", "The row has values: {n}, but the header has columns: {columns}.", **sizes
+        )
+        raise TableFault(line, why)
     inputs: dict[str, str] = {}
     columns: dict[str, str] = {}
     args: dict[str, str] = {}

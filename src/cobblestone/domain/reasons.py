@@ -4,6 +4,7 @@ Reasons as data: why something happened or did not.
 
 A reason is a code with named values.  ``text()`` gives the sentence that people read; codes are stable, sentences are not.
 A value may be a part of a sentence with values of its own (`phrase`), so that the whole can be said in another language.
+A word that depends on a number is written in all its forms, ``{n} {n:file|files}``: each language has as many as it needs.
 
 What the exit statuses of tasks mean, and what to do about them: one table for pages, mails, commands and the API.
 
@@ -13,7 +14,8 @@ of NTSTATUS values (facts only).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
@@ -23,6 +25,19 @@ from cobblestone.domain.values import value
 Value: TypeAlias = "str | int | float | bool | Reason | None"
 
 _EMPTY: Mapping[str, Value] = MappingProxyType({})
+_FORMS = re.compile(r"\{(\w+):([^{}|]+\|[^{}]+)\}")
+
+
+def with_forms(
+    sentence: str, values: Mapping[str, Value], plural: Callable[[int], int] = lambda n: int(n != 1)
+) -> str:
+    """Return a sentence with the forms of words that go with its numbers; ``plural`` says which, as gettext counts them."""
+
+    def form(word: re.Match[str]) -> str:
+        forms, n = word[2].split("|"), values[word[1]]
+        return forms[min(plural(n) if isinstance(n, int) else 1, len(forms) - 1)]
+
+    return _FORMS.sub(form, sentence) if "|" in sentence else sentence  # most have none
 
 
 @value()
@@ -35,7 +50,7 @@ class Reason:
 
     def text(self) -> str:
         """Return the sentence with its values filled in."""
-        return self.sentence.format_map(dict(self.values))
+        return with_forms(self.sentence, self.values).format_map(dict(self.values))
 
     def __str__(self) -> str:
         """Return it as part of another sentence."""

@@ -20,6 +20,11 @@ _NOT_ALLOWED = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]')
 _DEVICES = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
 
 
+def several(n: int, noun: str) -> str:
+    """Return a number and its noun in English, whose plural ends in s: ``1 file``, ``2 files``."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 def folder_name(name: str, otherwise: str) -> str:
     """Return a name for one folder, on Windows too; ``otherwise`` if nothing of ``name`` can be used.
 

@@ -109,7 +109,7 @@ class ScalesService:
             share=MAX_SHARE,
             clip=CLIP,
             rows=rows or '<tr><td colspan="4">Nothing yet.</td></tr>\n',
-            withheld=f"{n_withheld} plan classes with too few projects are not published."
+            withheld=f"Plan classes with too few projects, which are not published: {n_withheld}."
             if n_withheld
             else "",
         )

@@ -200,7 +200,7 @@ class JobExecutor(Executor):
         with suppress(CobblestoneError):
             status = self.batch.status()
             text = (
-                f"{len(names)} of {status.njobs} jobs of batch {status.id} are open ({listed}); {status.running} were"
+                f"Open jobs of batch {status.id}: {len(names)} of {status.njobs} ({listed}); {status.running} were"
                 f" sent to computers. To end them: cobblestone batch cancel {status.id}"
             )
             log.warning("\n  ".join([text, *status.notes]))

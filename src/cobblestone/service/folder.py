@@ -218,7 +218,7 @@ def upgrade_service(folder: ServiceFolder, settings: WithDatabase, *, wait: floa
 def _refusal(state: UpgradeState) -> str:
     names = ", ".join(program.text for program in state.programs if program.in_the_way)
     return (
-        f"The database has schema {state.schema}; {len(state.waiting)} more steps to schema {state.wanted} must wait for older"
+        f"The database has schema {state.schema}; the steps to schema {state.wanted} ({len(state.waiting)}) must wait for older"
         f" programs, which would no longer work: {names}. New programs can start beside them. Stop the old ones (or"
         " restart them with the new version), then run this again, or use --wait SECONDS."
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 import gettext as _gettext
 import io
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 from babel.numbers import format_decimal
 
-from cobblestone.domain.reasons import Reason, Value, restored
+from cobblestone.domain.reasons import Reason, Value, restored, with_forms
 
 ENGLISH = "en"
 #: Languages by code, each as its speakers call it.
@@ -41,20 +41,22 @@ class Language:
     code: str
     locale: Locale
     texts: _gettext.NullTranslations
+    plural: Callable[[int], int]  #: which form of a word goes with a number
 
 
 @lru_cache(maxsize=len(NAMES))
 def language(code: str) -> Language:
     """Return a language of `NAMES`; raises KeyError for an unknown one."""
     _ = NAMES[code]
-    texts = _gettext.NullTranslations()
+    texts, plural = _gettext.NullTranslations(), _gettext.c2py("n != 1")
     if code != ENGLISH:
         source = package_files("cobblestone.service").joinpath("locales", f"{code}.po").read_bytes()
         compiled = io.BytesIO()
-        write_mo(compiled, read_po(io.BytesIO(source), locale=code))
+        catalogue = read_po(io.BytesIO(source), locale=code)
+        write_mo(compiled, catalogue)
         compiled.seek(0)
-        texts = _gettext.GNUTranslations(compiled)
-    return Language(code, Locale.parse(code), texts)
+        texts, plural = _gettext.GNUTranslations(compiled), _gettext.c2py(catalogue.plural_expr)
+    return Language(code, Locale.parse(code), texts, plural)
 
 
 _current: ContextVar[str] = ContextVar("language", default=ENGLISH)
@@ -95,7 +97,7 @@ def translate_reason(reason: Reason) -> str:
     language_ = current()
     if language_.code == ENGLISH:
         return reason.text()
-    sentence = language_.texts.gettext(reason.sentence)
+    sentence = with_forms(language_.texts.gettext(reason.sentence), reason.values, language_.plural)
     return sentence.format_map({name: _written(value, language_) for name, value in reason.values.items()})
 
 
@@ -104,6 +106,12 @@ def translate_stored(stored: Mapping[str, Any]) -> str:  # as it lies in the dat
     if "sentence" not in stored:
         return str(stored["text"])
     return translate_reason(restored(stored["code"], stored["sentence"], stored["values"]))
+
+
+def translate_error(error: Exception) -> str:
+    """Return what an error says in the current language, or in English where it says it in that only."""
+    sentence = getattr(error, "sentence", None)
+    return translate_reason(sentence) if isinstance(sentence, Reason) else str(error)
 
 
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")

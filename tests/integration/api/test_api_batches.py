@@ -132,7 +132,7 @@ def test_the_first_input_of_a_native_program_is_called_input(api: ApiClient, wor
 
 
 WRONG_JOBS = {
-    "missing input": ({}, "is missing the input 'input'"),
+    "missing input": ({}, "is missing the input input"),
     "too many inputs": ({"inputs": [{"file": "F"}, {"file": "F"}]}, "it has 2 inputs"),
     "unknown input": ({"inputs": [{"file": "F", "name": "inptu"}]}, "no input 'inptu'"),
     "file not stored": ({"inputs": [{"file": "jf_missing"}]}, "jf_missing is not stored"),
@@ -341,7 +341,7 @@ def test_a_job_that_failed_once_and_waits_for_another_computer_says_why(api: Api
     world.settle()
     status = api.get(f"/batches/{batch['id']}")
     assert not status["finished"]
-    assert "1 unfinished jobs failed on a computer" in status["notes"][0]
+    assert "Unfinished jobs that wait for another person's computer after a failure: 1." in status["notes"][0]
     assert status["notes"][0].endswith("boom")
     assert "1 of them cannot continue: no one available could take it" in status["notes"][1]
     (stuck,) = api.get(f"/batches/{batch['id']}/stuck")["jobs"]
@@ -378,8 +378,8 @@ def test_computers_that_cannot_take_jobs_do_not_count_for_their_quorum(api: ApiC
     assert "and none could give one" in note
     assert note.endswith("cobblestone explain workunit period_1_0")
     reasons = {each["code"]: each["text"] for each in api.get("/explain/workunits/period_1_0")["reasons"]}
-    assert reasons["not_taken"].startswith("2 computers do not: they have less memory for the client")
-    assert "each from a different person, and no available people" in reasons["quorum_out_of_reach"]
+    assert reasons["not_taken"].startswith("2 would not: they have less memory for the client")
+    assert "each from a different person, and 0 of those available" in reasons["quorum_out_of_reach"]
 
 
 def test_nobody_is_asked_for_fewer_answers_than_one(api: ApiClient, world: World):
@@ -387,7 +387,7 @@ def test_nobody_is_asked_for_fewer_answers_than_one(api: ApiClient, world: World
     api.add_app(limits={"rsc_memory_bound": 1e15})
     (note,) = submit(api, api.job())["notes"]
     assert note == (
-        "None of the 1 computers in contact in the last 7 days takes these jobs."
+        "No computer of those in contact in the last 7 days (1) takes these jobs."
         " Why computers do not take them: cobblestone explain workunit period_1_0"
     )
     codes = {each["code"] for each in api.get("/explain/workunits/period_1_0")["reasons"]}
@@ -402,9 +402,9 @@ def test_why_a_second_result_waits_is_said_in_the_words_of_whoever_submitted_it(
     reasons = {each["code"]: each["text"] for each in api.get("/explain/workunits/period_1_0")["reasons"]}
     assert (
         reasons["not_taken"]
-        == "1 computers do not: their owner has, or had, a result of this job; each must come from another person."
+        == "1 would not: their owner has, or had, a result of this job; each must come from another person."
     )
-    assert "It needs 1 more answers, each from a different person" in reasons["quorum_out_of_reach"]
+    assert "It needs 1 more answer, each from a different person" in reasons["quorum_out_of_reach"]
 
 
 def test_busy_computers_count_for_a_quorum(api: ApiClient, world: World):

@@ -80,14 +80,14 @@ def test_an_account_submits_with_its_own_share(world: World, api: ApiClient, ada
 
 
 def test_what_goes_beyond_the_right_is_refused_with_what_to_do(api: ApiClient, ada: Submitter):
-    assert "only of period" in ada.refused(403, app="other")
-    assert "5 unfinished jobs at a time. You have 0, so 6 more" in ada.refused(409, n=6)
+    assert "jobs of period only" in ada.refused(403, app="other")
+    assert "You may submit 5 more jobs until" in ada.refused(409, n=6)
     ada.submit(4)
-    assert "You have 4, so 2 more are too many: submit at most 1" in ada.refused(409, n=2)
+    assert "You may submit 1 more job until" in ada.refused(409, n=2)
     opened = ada.post("/batches", {"app": "period", "open": True})["id"]
     jobs = [ada.job(b"more")] * 2
     problem = ada.problem(409, "POST", f"/batches/{opened}/jobs", {"first": 0, "jobs": jobs})
-    assert "at most 1" in problem["message"]
+    assert "1 more job until" in problem["message"]
     assert ada.get(f"/batches/{opened}")["njobs"] == 0
     assert "priority" in ada.refused(403, priority=1)
     priced = {"app": "period", "jobs": [ada.job(b"dear", credit=1e9)]}
@@ -100,7 +100,7 @@ def test_failed_jobs_are_submitted_again_within_the_limit(world: World, ada: Sub
     ada.post(f"/batches/{first}/cancel")
     world.settle()
     ada.submit(2)
-    assert "You have 2, so 4 more" in ada.problem(409, "POST", f"/batches/{first}/retry")["message"]
+    assert "You may submit 3 more jobs" in ada.problem(409, "POST", f"/batches/{first}/retry")["message"]
     assert len(ada.get("/batches")["batches"]) == 2
     # Others arrive between two pieces of a long retry: nothing of it stays.
     world.write(lambda tx: batches.abort_batch(tx, 2))
@@ -113,7 +113,7 @@ def test_failed_jobs_are_submitted_again_within_the_limit(world: World, ada: Sub
         return done
 
     monkeypatch.setattr(interventions.interventions, "copy_jobs", copy_while_others_submit)
-    assert "You have 4, so 2 more" in ada.problem(409, "POST", f"/batches/{first}/retry")["message"]
+    assert "You may submit 1 more job" in ada.problem(409, "POST", f"/batches/{first}/retry")["message"]
     assert ada.get("/batches/3")["state"] == "cancelled"
 
 
@@ -199,9 +199,9 @@ def test_a_token_of_the_project_may_be_limited_too(world: World, api: ApiClient,
     )
     assert (made["apps"], made["max_jobs"]) == (["period"], 1)
     ada.headers = {"Authorization": f"Bearer {made['token']}"}
-    assert "only of period" in ada.refused(403, app="other")
+    assert "jobs of period only" in ada.refused(403, app="other")
     ada.submit(1, priority=3)
-    assert "You have 1" in ada.refused(409)
+    assert "You may submit 0 more jobs" in ada.refused(409)
     api.problem(404, "POST", "/tokens", {"name": "eve", "scopes": ["submit"], "apps": ["gone"]})
 
 

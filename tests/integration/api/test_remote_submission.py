@@ -113,7 +113,7 @@ def test_the_way_of_htcondor_from_templates_to_retirement(lab: Lab):
     time, _ = ada.status("condor 1")
     lab.world.now += 3600
     assert ada.status("condor 1", lab.world.now - 60)[1] == {}
-    ada.good("set_expire_time", batch_name="condor 1", expire_time=2e9)
+    assert "do not expire" in ada.refused("set_expire_time", batch_name="condor 1", expire_time=2e9)
     ada.good("retire_batch", batch_name="condor 1")
     assert ada.good("query_batches").findall("batch") == []
     line = lab.world.value("SELECT command_line FROM workunit WHERE label = 'job.4'")
@@ -339,14 +339,12 @@ def test_who_may_not_submit_is_refused_everywhere(lab: Lab):
     assert "may not submit" in lab.bob.reason(lab.bob.upload({"a": b"x" * 200_000}))
     lab.world.add_app("other")
     lab.allow(2, max_jobs=2, apps=("other",))
-    assert "may not submit jobs of the app sum" in lab.bob.reason(
-        lab.bob.post(lab.bob.submit_text("sum", [job()]))
-    )
-    assert "may not submit jobs of the app sum" in lab.bob.refused(
-        "create_batch", app_name="sum", batch_name="b"
-    )
+    assert "You may submit jobs of " in lab.bob.reason(lab.bob.post(lab.bob.submit_text("sum", [job()])))
+    assert "You may submit jobs of " in lab.bob.refused("create_batch", app_name="sum", batch_name="b")
     lab.allow(2, max_jobs=2)
-    assert "2 unfinished jobs" in lab.bob.reason(lab.bob.post(lab.bob.submit_text("sum", [job()] * 3)))
+    assert "You may submit 2 more jobs" in lab.bob.reason(
+        lab.bob.post(lab.bob.submit_text("sum", [job()] * 3))
+    )
     lab.bob.submit("sum", [job()] * 2)
     lab.world.write(lambda tx: account_changes.ask_to_erase(tx, UserId(2), lab.world.now))
     assert "may not submit" in lab.bob.refused("query_batches")
@@ -440,7 +438,7 @@ def test_files_that_do_not_fit_their_names_are_refused(lab: Lab):
     assert only_b.find("success") is not None
     assert ada.absent(["a", "b", "c"]) == [2]
     other = ada.send("POST", FILES, data={"request": text}, files=[("file_0", ("c", b"C"))])
-    assert "names 2 files" in ada.reason(ada.read(other))
+    assert "call names: 2" in ada.reason(ada.read(other))
     many = [(f"file_{place}", (f"{place}", b"")) for place in range(1001)]
     assert "cannot be read" in ada.reason(
         ada.read(ada.send("POST", FILES, data={"request": text}, files=many))

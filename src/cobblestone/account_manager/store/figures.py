@@ -111,7 +111,7 @@ def orphans(db: Database) -> Iterator[Finding]:
             f" (SELECT 1 FROM {owner} o WHERE o.id = {table}.{column}) GROUP BY {column} ORDER BY {column}"
         )
         for id_, n in rows:
-            yield Finding("orphans", owner, id_, f"is gone, and {n} rows of {table} refer to it")
+            yield Finding("orphans", owner, id_, f"is gone; rows of {table} that refer to it: {n}")
 
 
 def wrong_people(db: Database) -> Iterator[Finding]:

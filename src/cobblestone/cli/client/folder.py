@@ -171,7 +171,7 @@ def replay(
     if not json:
         typer.echo("\n".join(_end(core)))
     if different:
-        sys.stderr.write(f"{different} rounds gave other instructions than the log\n")
+        sys.stderr.write(f"rounds with other instructions than the log: {different}\n")
         raise typer.Exit(EXIT_DIFFERS)
 
 

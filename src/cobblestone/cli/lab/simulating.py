@@ -184,7 +184,7 @@ def _report(scenario: Scenario, choice: PolicyChoice, options: argparse.Namespac
     result = simulate(scenario, choice, seed=options.first_seed, recorder=diary)
     with _writing(out):
         out.write_text(report_page(result, diary), encoding="utf-8")
-    return f"{out}: what would happen on this computer, with {len(diary.decisions)} decisions"
+    return f"{out}: what would happen on this computer, decisions: {len(diary.decisions)}"
 
 
 def _load(scenario_file: Path | None, state: Path | None) -> Scenario:
@@ -370,7 +370,7 @@ def explain_at(scenario: Scenario, choice: PolicyChoice, seed: int, at: float) -
     off = any(start <= at < end for start, end in timeline.off)
     running = [s for s in timeline.spells if s.start <= at < s.end or (s.end == at == s.start)]
     lines.append(
-        "the host is off; these jobs continue when it is back" if off else f"{len(running)} jobs run"
+        "the host is off; these jobs continue when it is back" if off else f"running: {len(running)}"
     )
     for spell in running:
         name = result.scenario.projects[spell.project].name
@@ -430,7 +430,7 @@ def _dumped(body: object) -> str:
 
 
 def _text(scenario: Scenario, results: dict[str, list[RunResult]]) -> str:
-    lines = [f"{scenario.name}: {scenario.duration / DAY:g} days, {len(scenario.projects)} projects"]
+    lines = [f"{scenario.name}: {scenario.duration / DAY:g} days, projects: {len(scenario.projects)}"]
     head = f"{'policy':18s}" + "".join(f"{name:>18s}" for name in COLUMNS)
     lines.append(head)
     for name, runs in results.items():

@@ -89,7 +89,7 @@ def manifest(
     common.out.show(
         made,
         lines=[
-            f"{len(made.files)} files to sign in {folder}. Copy it to the machine with the private key, and run there:",
+            f"Files to sign in {folder}: {len(made.files)}. Copy it to the machine with the private key, run there:",
             f"  cobblestone key sign {folder.name} --key PRIVATEKEYFILE",
         ]
         if made.files
@@ -116,7 +116,7 @@ def sign(
     out.show(
         signed,
         lines=[
-            f"Signed {len(files)} files:",
+            f"Signed ({len(files)}):",
             *lines,
             f"Copy {folder} back to the server, and run there:  cobblestone key import {folder.name}",
         ],
@@ -133,13 +133,11 @@ def import_(
 
     reply = common.ask(lambda connected: import_signatures(connected.connection, read_signatures(folder)))
     left = (
-        f"{len(reply.still_unsigned)} files are still unsigned."
-        if reply.still_unsigned
-        else "Everything is signed."
+        f"Still unsigned: {len(reply.still_unsigned)}." if reply.still_unsigned else "Everything is signed."
     )
     common.out.show(
         reply,
-        lines=[f"{reply.versions_changed} app versions changed. {left}"],
+        lines=[f"App versions changed: {reply.versions_changed}. {left}"],
         essential=reply.still_unsigned,
     )
 
@@ -160,7 +158,7 @@ def rotate(project: ProjectOption = None, out: OutputOptions = OutputOptions()) 
     out.show(
         rotated,
         lines=[
-            f"The project has a new key; {rotated.versions_changed} app versions were signed again.",
+            f"The project has a new key; app versions signed again: {rotated.versions_changed}.",
             f"The old private key is in {rotated.kept}: the next change needs it.",
         ],
         essential=[rotated.public_key],

@@ -75,12 +75,12 @@ def recompute(common: Common) -> None:
 def _audit(audit: LedgerAudit) -> list[str]:
     rows = ", ".join(f"{count} {table.replace('_', ' ')}" for table, count in audit.rows.items())
     lines = [
-        f"{audit.entries} entries read, {audit.grants} grants recomputed, {audit.corrections} corrections.",
+        f"Entries read: {audit.entries}; grants recomputed: {audit.grants}; corrections: {audit.corrections}.",
         f"Compared rows: {rows}.",
     ]
     if audit.agrees:
         return [*lines, "All totals and averages agree with the ledger."]
-    lines.append(f"{len(audit.differences) + audit.more} figures differ:")
+    lines.append(f"Figures that differ ({len(audit.differences) + audit.more}):")
     lines += [
         f"  {each.table} {each.id} {each.figure}: stored {each.stored!r}, computed {each.computed!r} {each.note}".rstrip()
         for each in audit.differences

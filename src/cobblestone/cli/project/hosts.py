@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -32,7 +33,7 @@ def host_lines(found: HostExplanation) -> list[str]:
     """Return the lines about what a computer would get, and why not more."""
     from cobblestone.policy.dispatch.status import for_operator
 
-    held = f"holds {found.in_progress} tasks."
+    held = f"holds tasks: {found.in_progress}."
     lines = [
         f"Host {found.id} {found.name} of user {found.user}; last contact {when(found.last_contact)}; {held}"
     ]
@@ -48,11 +49,11 @@ def host_lines(found: HostExplanation) -> list[str]:
 def _version_line(each: VersionStatus) -> str:
     name = f"{each.app} {each.version_num / 100:.2f} {each.plan_class}".rstrip()
     parts = [
-        f"{each.jobs_per_day} of {each.full_quota} tasks a day per processor, {each.sent_today} sent today",
+        f"tasks a day per processor: {each.jobs_per_day} of {each.full_quota}, {each.sent_today} sent today",
         f"{each.valid_in_a_row} valid in a row",
     ]
     if each.bad_results:
-        parts.append(f"{each.bad_results} bad ones recorded")
+        parts.append(f"bad ones recorded: {each.bad_results}")
     if each.check_probability < 1:
         parts.append(f"checked in {100 * each.check_probability:.0f} % of its tasks")
     if each.reliable:
@@ -92,13 +93,14 @@ def result(
 @explain_commands.command("reasons")
 def reasons(common: Common) -> None:
     """Show every reason for few or no tasks: what the volunteer reads, what the scientist reads, and what decides it."""
+    from cobblestone.domain.reasons import with_forms
     from cobblestone.policy.dispatch.explain import EXPLANATIONS
     from cobblestone.policy.dispatch.status import SENTENCES, for_operator
 
     found = [
         {
             "code": code.value,
-            "volunteer": each.sentence,
+            "volunteer": with_forms(each.sentence, defaultdict(lambda: 2)),
             "scientist": SENTENCES[code],
             "operator": for_operator(code),
         }

@@ -89,7 +89,7 @@ def export_archive(
         raise ConfigError(NOTHING_YET) from error
     out.show(
         {"place": str(folder), "rows": made},
-        lines=[f"{folder / name}: {count} rows" for name, count in made.items()],
+        lines=[f"{folder / name}: rows: {count}" for name, count in made.items()],
         essential=[folder],
     )
 
@@ -138,7 +138,7 @@ def export(
         {"place": str(place), "export": made},
         lines=[
             f"Exported into {place}: {counts or 'no one who agreed has credit yet'}",
-            f"  {len(made.nbytes)} files, {size(sum(made.nbytes.values()))}, in {made.seconds:.1f} s",
+            f"  files: {len(made.nbytes)}, {size(sum(made.nbytes.values()))}, in {made.seconds:.1f} s",
         ],
         essential=[place],
     )
@@ -152,7 +152,7 @@ def _check_export(folder: Path, out: Output) -> None:
     out.table(found, ["file", "records", ""], rows, right=["records"])
     bad = [each.name for each in found if each.problem]
     if bad:
-        raise StoreError(f"{len(bad)} of {len(found)} files of the export in {folder} have errors.")
+        raise StoreError(f"Files with errors in the export in {folder}: {len(bad)} of {len(found)}.")
 
 
 def audit(

@@ -207,19 +207,19 @@ def status_lines(found: ProjectStatus, *, running: bool) -> list[str]:
     state = f"running since {when(found.started)}" if running and found.started else "not running"
     lines = [
         f"{found.name} at {found.url}: {state} (cobblestone {found.version})",
-        f"  computers   {counts.hosts} known, {counts.active_hosts} active within a day; {counts.users} users",
+        f"  computers   {counts.hosts} known, {counts.active_hosts} active within a day; users: {counts.users}",
         f"  apps        {counts.apps}"
-        + (f", {counts.unsigned_versions} versions wait for signatures" if counts.unsigned_versions else ""),
+        + (f", to be signed: {counts.unsigned_versions}" if counts.unsigned_versions else ""),
         f"  batches     {counts.open_batches} not finished",
         f"  results     {counts.results_unsent} to be sent, {counts.results_in_progress} on computers",
         (
             f"  workunits   {counts.workunits_to_validate} to validate, {counts.workunits_to_assimilate} to assimilate,"
             f" {counts.workunits_to_delete} with files to delete; transitioner {found.backlog_seconds:.0f} s late"
         ),
-        f"  last day    {found.results_last_day} results ended, {found.error_rate:.1%} of them with errors",
+        f"  last day    ended: {found.results_last_day}, {found.error_rate:.1%} of them with errors",
         (
             f"  disk        {size(found.disk_free)} free, database {size(found.database_bytes)},"
-            f" {found.write_backlog} writes wait"
+            f" {found.write_backlog} waiting to be written"
         ),
     ]
     if running and found.daemons:

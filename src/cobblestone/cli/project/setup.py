@@ -204,7 +204,7 @@ def units(
     out.show(
         {"folder": str(target), "files": [file.name for file in files]},
         lines=[
-            f"Wrote {len(files)} files into {target}:",
+            f"Files written into {target} ({len(files)}):",
             *(f"  {file.name}" for file in files),
             "",
             "Next, as root:",
@@ -251,6 +251,6 @@ def check(project: ProjectOption = None, out: OutputOptions = OutputOptions()) -
     classes = load_plan_classes(folder)
     out.done(
         {"ok": True, "plan_classes": sorted(classes)},
-        f"The settings in {folder} and {len(classes)} plan classes are valid.",
+        f"The settings in {folder} are valid, and so is each plan class ({len(classes)}).",
         "ok",
     )

@@ -121,7 +121,7 @@ def _show_manifest(out: Output, manifest: BackupManifest, place: Path, verb: str
         lines=[
             f"{verb} {manifest.name} ({manifest.url}): {place}",
             (
-                f"  {len(manifest.files)} files, {size(manifest.nbytes)}, as of {when(manifest.time)};"
+                f"  files: {len(manifest.files)}, {size(manifest.nbytes)}, as of {when(manifest.time)};"
                 f" cobblestone {manifest.cobblestone}, schema {manifest.schema}"
             ),
         ],
@@ -163,11 +163,11 @@ def move_and_show(folder: ServiceFolder, address: str, *, start: str, out: Outpu
         )
     n_rows = sum(table.rows for table in moved.tables)
     if stripped := sum(table.stripped for table in moved.tables):
-        out.warn(f"NUL characters were removed from {stripped} rows: PostgreSQL cannot store them.")
+        out.warn(f"NUL characters were removed from rows ({stripped}): PostgreSQL cannot store them.")
     out.show(
         {"rows": n_rows, "tables": moved.tables, "settings": str(moved.settings), "kept": str(moved.kept)},
         lines=[
-            f"Moved {n_rows} rows of {len(moved.tables)} tables, and verified that they are the same.",
+            f"Moved what the {len(moved.tables)} tables hold (rows: {n_rows}), and verified that they are the same.",
             f"{moved.settings} names the new database.",
             f"{moved.kept} is unchanged; delete it when you no longer need it.",
             "",

@@ -324,7 +324,7 @@ def ledger_(
     )
     if wrong:
         verb = "were wrong and have been recomputed" if repair else "are wrong; --repair recomputes them"
-        lines.append(f"The sums of {len(wrong)} days {verb}.")
+        lines.append(f"Sums of days that {verb}: {len(wrong)}.")
     else:
         lines.append("All sums agree with the ledger.")
     out.show(

@@ -57,7 +57,7 @@ def serve(
             listener,
             every_seconds=every,
             ready=lambda: print_error(
-                f"Scales of {len(collector.sources)} projects at {address} – stop it with Ctrl-C."
+                f"Scales (projects: {len(collector.sources)}) at {address} – stop it with Ctrl-C."
             ),
         )
 
@@ -96,9 +96,9 @@ def apply(
         right=("scale", "published"),
     )
     printer.say(
-        f"{len(published)} plan classes are published; {sum(each.changed for each in done.versions)} versions"
-        f" {'would change' if dry_run else 'changed'}; {done.n_other_versions} versions belong to apps with CPU"
-        " versions, whose scales are computed automatically."
+        f"Plan classes published: {len(published)}; versions that {'would change' if dry_run else 'changed'}:"
+        f" {sum(each.changed for each in done.versions)}; versions of apps with CPU versions, whose scales are computed"
+        f" automatically: {done.n_other_versions}."
     )
 
 

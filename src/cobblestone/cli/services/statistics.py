@@ -54,7 +54,7 @@ def run(
 
     def ready(ctx: StatisticsContext) -> None:
         n_projects = len(ctx.settings.project)
-        print_error(f"Statistics of {n_projects} projects at {ctx.master_url} – stop it with Ctrl-C.")
+        print_error(f"Statistics (projects: {n_projects}) at {ctx.master_url} – stop it with Ctrl-C.")
 
     run_service(STATISTICS_SERVICE, folder, host=host, port=port, ready=ready)
 

@@ -13,11 +13,12 @@ from cobblestone.cli.work import app_options as o
 from cobblestone.cli.work import version
 from cobblestone.cli.work.app_try import try_app
 from cobblestone.cli.work.program_options import ProgramOptions, complete
+from cobblestone.domain.texts import several
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from cobblestone.api_schema.apps import App, DeadlineProposal, Version
+    from cobblestone.api_schema.apps import App, DeadlineProposal, OutputSpec, Version
 
 app_commands = Commands(help="Apps: what your jobs run.")
 app_commands.add_typer(version.commands, name="version")
@@ -172,24 +173,28 @@ def show(name: o.NameArgument, common: Common) -> None:
 
 def app_lines(app: App) -> list[str]:
     """Return the description of an app for people."""
+    from msgspec.structs import asdict
+
     from cobblestone.sdk.packing.app_package import brings_container
     from cobblestone.sdk.packing.wasm_package import runs_modules
 
     limits, rules = app.limits, app.rules
     lines = [
         f"{app.name}: {app.title} ({'deprecated' if app.deprecated else _sendable(app)})",
-        f"  command      {' '.join(app.command) or '(native program)'}",
-        f"  inputs       {', '.join(slot.name for slot in app.inputs) or '-'}",
-        f"  outputs      {', '.join(f'{spec.name} (up to {size(spec.max_nbytes)})' for spec in app.outputs)}",
-        f"  quorum       {rules.min_quorum} of {rules.target_nresults}, at most {rules.max_total_results} results",
+        f"  command      {' '.join(app.command) or f'(native program) {app.command_line}'}".rstrip(),
+        f"  inputs       {', '.join(slot.open_name or slot.name for slot in app.inputs) or '-'}",
+        f"  outputs      {', '.join(_output(spec, app.stdout) for spec in app.outputs)}",
+        f"  quorum       {rules.min_quorum} of {rules.target_nresults}",
+        f"  at most      {rules.max_total_results} ({rules.max_error_results} failed, {rules.max_success_results} successful)",
         f"  compared     {app.comparison.kind} {dict(app.comparison.options) or ''}".rstrip(),
         f"  assimilator  {app.assimilator or '- (fetch answers with: cobblestone batch results)'}",
-        f"  credit       {app.credit.system} {app.credit.function}".rstrip(),
+        f"  credit       {_set(asdict(app.credit))}",
         f"  estimate     {limits.rsc_fpops_est:.3g} FLOPs, aborted beyond {limits.rsc_fpops_bound:.3g}",
         (
             f"  bounds       {size(limits.rsc_memory_bound)} memory, {size(limits.rsc_disk_bound)} disk,"
             f" {limits.delay_bound / 3600:g} h to the deadline"
         ),
+        f"  dispatch     {_set(_dispatch(app)) or '-'}",
     ]
     if app.versions and all(runs_modules(each) for each in app.versions):
         lines.append(
@@ -230,7 +235,7 @@ def deadline(
     with common.connect() as connected:
         found = connected.propose_deadline(name)
         if apply and found.proposed is None:
-            raise ConfigError(f"{name} has {found.n} good results; 20 are needed for a proposal.")
+            raise ConfigError(f"{name} has {several(found.n, 'good result')}; 20 are needed for a proposal.")
         if apply:
             connected.change_app(name, AppChanges(limits=LimitsBody(delay_bound=found.proposed)))
     common.out.show(found, lines=deadline_lines(found, applied=apply), essential=[found.proposed or ""])
@@ -240,7 +245,7 @@ def deadline_lines(found: DeadlineProposal, *, applied: bool) -> list[str]:
     """Return a proposed deadline for people."""
     now = f"Jobs of {found.app} have a deadline of {duration(found.delay_bound)}."
     if found.proposed is None or found.run_time is None or found.turnaround is None:
-        return [now, f"It has {found.n} good results; a proposal needs 20."]
+        return [now, f"It has {several(found.n, 'good result')}; a proposal needs 20."]
     took = (
         f"Of its {found.n} newest good results 95 % took at most {duration(found.run_time)} to compute, and"
         f" at most {duration(found.turnaround)} to come back."
@@ -259,10 +264,7 @@ def deadline_lines(found: DeadlineProposal, *, applied: bool) -> list[str]:
 @app_commands.command("dispatch")
 def dispatch(name: o.NameArgument, wanted: o.DispatchOptions, common: Common) -> None:
     """Show or change who gets the jobs of an app, and how many."""
-    import msgspec
-
     from cobblestone.api_schema.apps import AppChanges
-    from cobblestone.domain.people import KEYWORDS
 
     changes = wanted.changes()
     app = common.ask(
@@ -270,13 +272,35 @@ def dispatch(name: o.NameArgument, wanted: o.DispatchOptions, common: Common) ->
             connected.app(name) if changes == AppChanges() else connected.change_app(name, changes)
         )
     )
-    about = ", ".join(f"{number} {KEYWORDS[number].name}" for number in app.dispatch.keywords)
-    rules = msgspec.structs.asdict(app.dispatch) | {"keywords": about}
-    lines = [f"{name}:", *(f"  {key:24} {_rule_text(value)}" for key, value in rules.items())]
-    lines.append(f"  {'beta':24} {_rule_text(app.beta)}")
-    lines.append(f"  {'show outputs':24} {_rule_text(app.show_outputs)}")
-    lines.append(f"  {'bandwidth':24} {size(app.limits.rsc_bandwidth_bound)}/s")
+    lines = [f"{name}:", *(f"  {key:24} {_rule_text(value)}" for key, value in _dispatch(app).items())]
     common.out.show(app, lines=lines, essential=[app.name])
+
+
+def _dispatch(app: App) -> Mapping[str, object]:
+    """Return who gets the jobs of an app, and how many."""
+    from msgspec.structs import asdict
+
+    from cobblestone.domain.people import KEYWORDS
+
+    bandwidth = app.limits.rsc_bandwidth_bound
+    return asdict(app.dispatch) | {
+        "keywords": ", ".join(f"{number} {KEYWORDS[number].name}" for number in app.dispatch.keywords),
+        "beta": app.beta,
+        "show outputs": app.show_outputs,
+        "bandwidth": f"{size(bandwidth)}/s" if bandwidth else 0,
+    }
+
+
+def _set(rules: Mapping[str, object]) -> str:
+    """Return those rules of an app that are not left at nothing."""
+    return ", ".join(
+        f"{key} {_rule_text(value)}" for key, value in rules.items() if value and value != "none"
+    )
+
+
+def _output(spec: OutputSpec, printed: str) -> str:
+    marks = {"what it prints": spec.name == printed, "optional": spec.optional, "compressed": spec.gzip}
+    return f"{spec.name} ({', '.join([f'up to {size(spec.max_nbytes)}', *(mark for mark in marks if marks[mark])])})"
 
 
 def _rule_text(value: object) -> str:
@@ -316,7 +340,7 @@ def plan_classes(common: Common) -> None:
         (
             each.name,
             each.gpu_type or "CPU",
-            f"would match {each.hosts_matched} of {each.hosts_known} hosts",
+            f"would match {each.hosts_matched} of {several(each.hosts_known, 'host')}",
             ", ".join(f"{code}: {count}" for code, count in each.refusals.items()) or "-",
         )
         for each in found

@@ -12,6 +12,7 @@ import typer
 from cobblestone.cli.options import Commands, Common, batch_ids
 from cobblestone.cli.output import Output, error_console, when
 from cobblestone.cli.work import app_options as o
+from cobblestone.domain.texts import several
 
 if TYPE_CHECKING:
     from cobblestone.api_schema.apps import App
@@ -225,7 +226,7 @@ def webhook(
         batch = connected.batch(batch_id)
         found = batch.remove_webhook() if remove else batch.webhook()
     error = f" Last error: {found.error}." if found.error else ""
-    lines = [f"{found.url}: {found.state}, {found.told} jobs told.{error}"]
+    lines = [f"{found.url}: {found.state}, {several(found.told, 'job')} told.{error}"]
     common.out.show(found, lines=lines, essential=[found.state])
 
 
@@ -305,12 +306,12 @@ def submit(
                 name=batch_name,
                 priority=priority,
                 target=target.body(),
-                progress=lambda n: bar.update(task, description=f"{n} jobs submitted …"),
+                progress=lambda n: bar.update(task, description=f"{several(n, 'job')} submitted …"),
                 sending=sending,
             )
         status = batch.status()
         if wait or to is not None:
-            out.say(f"Batch {batch.id}: {status.njobs} jobs.")
+            out.say(f"Batch {batch.id}: {several(status.njobs, 'job')}.")
             finish(out, batch, to, timeout=None)
             return
         out.show(status, lines=_submitted(status, name, running=connected.running), essential=[batch.id])
@@ -322,7 +323,7 @@ def _submitted(status: BatchStatus, app: str, *, running: bool) -> list[str]:
         following = f"Answers: cobblestone batch results {status.id} --wait --to DIR"
     else:
         following = "The project is not running; its jobs wait. Start it with: cobblestone run"
-    first = f"Submitted batch {status.id}: {status.njobs} jobs of {app}."
+    first = f"Submitted batch {status.id}: {several(status.njobs, 'job')} of {app}."
     return [first, *status_lines(status)[1:], "", following]
 
 
@@ -359,7 +360,7 @@ def _items(app: App, inputs: list[Path], jobs: Path | None, *, together: bool) -
     if not inputs:
         if names:
             raise JobError(
-                f"Jobs of {app.name} need {len(names)} input file{'s' if len(names) > 1 else ''} ({', '.join(names)})."
+                f"Jobs of {app.name} need {several(len(names), 'input file')} ({', '.join(names)})."
                 f" Example: cobblestone submit {app.name} inputs/*"
             )
         return [Job()]

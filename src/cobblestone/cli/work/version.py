@@ -173,5 +173,5 @@ def roll_back(
     )
     lines = [f"Version {version_id} is no longer sent; {instead}."]
     if abort_jobs:
-        lines.append(f"{done.results_given_up} results on computers are given up.")
+        lines.append(f"Results on computers that are given up: {done.results_given_up}.")
     common.out.show(done, lines=lines, essential=[done.version_in_its_place or ""])

@@ -69,10 +69,7 @@ def _lines(found: WorkunitDetails) -> list[str]:
         f"  batch        {found.batch or '-'}, created {when(found.created)}, priority {found.priority}",
         f"  inputs       {', '.join(found.inputs) or '-'}",
         f"  quorum       {found.min_quorum} of {found.target_nresults}",
-        (
-            f"  at most      {found.max_total_results} results, {found.max_error_results} failed,"
-            f" {found.max_success_results} successful ones"
-        ),
+        f"  at most      {found.max_total_results} ({found.max_error_results} failed, {found.max_success_results} successful)",
         f"  estimate     {found.rsc_fpops_est:.3g} FLOPs, aborted beyond {found.rsc_fpops_bound:.3g}",
         (
             f"  bounds       {size(found.rsc_memory_bound)} memory, {size(found.rsc_disk_bound)} disk,"

@@ -204,7 +204,7 @@ class DesignedSystem:
         if normal:
             amount = mean(normal)
             why = reason(
-                "mean_of_normal", "Granted {amount}: mean of {n} claims.", amount=amount, n=len(normal)
+                "mean_of_normal", "Granted {amount}: mean of claims ({n}).", amount=amount, n=len(normal)
             )
         else:
             amount = context.unit.of_flops(estimated_flops(workunit, context.statistics.app))
@@ -359,7 +359,7 @@ class DeployedSystem(LearnsRunTimes):
         amount = pegged_average(counted, peg) if counted else peg
         why = reason(
             "pegged_average",
-            "Granted {amount}: average of {n} claims ({normal} normal), weighted by their distance "
+            "Granted {amount}: average of {n} {n:claim|claims} ({normal} normal), weighted by their distance "
             "from the estimate {peg}.",
             amount=amount,
             n=len(counted),

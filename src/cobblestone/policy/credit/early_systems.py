@@ -125,7 +125,7 @@ def combined_grant(claims: Sequence[Claim], combination: str) -> Grant:
     amount = COMBINATIONS[combination](amounts)
     why = reason(
         "combined",
-        "Granted {amount}: {combination} of {n} claims.",
+        "Granted {amount}: {combination} of {n} {n:claim|claims}.",
         amount=amount,
         combination=_CALLED[combination],
         n=len(amounts),
@@ -314,7 +314,7 @@ class RunTimeSystem(LearnsRunTimes):
         amounts = measured or [claim.amount for claim in claims if claim.mode is not ClaimMode.REFUSED]
         amount = low_average(amounts)
         why = reason(
-            "low_average", "Granted {amount}: low average of {n} claims.", amount=amount, n=len(amounts)
+            "low_average", "Granted {amount}: low average of claims ({n}).", amount=amount, n=len(amounts)
         )
         return Grant(credits=(amount,) * len(claims), reasons=(why,))
 

@@ -192,7 +192,7 @@ def _normalised(versions: Sequence[VersionRecord], x: float, code: str) -> Versi
         for version in versions
         if version.pfc.n >= MIN_VERSION_SAMPLES and version.pfc.mean > 0.0
     }
-    why = reason(code, "{n} versions are scaled to the average {x}.", n=len(scales), x=x)
+    why = reason(code, "{n} {n:version is|versions are} scaled to the average {x}.", n=len(scales), x=x)
     return VersionScales(scales=scales, min_avg_pfc=x, reasons=(why,))
 
 
@@ -247,7 +247,7 @@ def designed_scales(
             total = float_sum(
                 version.pfc.n * version.pfc.mean * known[version.app_version_id] for version in scaled
             )
-            why = reason("published_scales", "{n} GPU versions get published scales.", n=len(known))
+            why = reason("published_scales", "GPU versions that get published scales: {n}.", n=len(known))
             return VersionScales(
                 scales=known, min_avg_pfc=total / samples if samples else None, reasons=(why,)
             )

@@ -186,7 +186,7 @@ class SteadySystem:
             amount = minimum(own)
             why = reason(
                 "smallest_measure",
-                "Granted {amount}: the smallest of {n} measures of the job; the same for every valid result.",
+                "Granted {amount}: the smallest of {n} {n:measure|measures} of the job; the same for every valid result.",
                 amount=amount,
                 n=len(own),
             )

@@ -121,46 +121,48 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
     ),
     Code.NOT_REQUESTED: _note("The client asked for no tasks."),
     Code.HELD_BY_PREFERENCE: _note(
-        "This computer holds {held} tasks, and your project preferences allow {limit} at a time. It gets "
-        "more when it reports finished tasks, or when you raise the limit."
+        "This computer holds {held} {held:task|tasks}, and your project preferences allow {limit} at a time. It gets more "
+        "when it reports finished tasks, or when you raise the limit."
     ),
     Code.HELD_TOTAL: _note(
-        "This computer holds {held} tasks, and the project allows {limit} at a time. It gets more when it "
+        "This computer holds {held} {held:task|tasks}, and the project allows {limit} at a time. It gets more when it "
         "reports finished tasks."
     ),
     Code.HELD_OF_TYPE: _note(
-        "This computer holds {held} {subject} tasks, and the project allows {limit} at a time. It gets more "
-        "when it reports finished tasks."
+        "This computer holds {held} {subject} {held:task|tasks}, and the project allows {limit} at a time. It gets more when "
+        "it reports finished tasks."
     ),
     Code.HELD_OF_APP: _note(
-        "This computer holds {held} tasks of {app}, and the project allows {limit} at a time. It gets more "
-        "when it reports finished tasks."
+        "This computer holds {held} {held:task|tasks} of {app}, and the project allows {limit} at a time. It gets more when "
+        "it reports finished tasks."
     ),
     Code.HELD_OF_APP_AND_TYPE: _note(
-        "This computer holds {held} {subject} tasks of {app}, and the project allows {limit} at a time. It "
-        "gets more when it reports finished tasks."
+        "This computer holds {held} {subject} {held:task|tasks} of {app}, and the project allows {limit} at a time. It gets "
+        "more when it reports finished tasks."
     ),
     Code.QUOTA_PAUSED: _ask(
-        "{bad} tasks of {app} failed on this computer, were wrong or came too late, so it gets a single one in "
-        "{hours_left} h. Look at the failed tasks on the project's pages: their messages say what is wrong. When one "
+        "{bad} {bad:task|tasks} of {app} failed on this computer, {bad:was|were} wrong or came too late, so it gets a single "
+        "one in {hours_left} h. Look at the failed tasks on the project's pages: their messages say what is wrong. When one "
         "task is right, more follow at once."
     ),
     Code.QUOTA_FAILING: _ask(
-        "{bad} tasks of {app} failed on this computer, were wrong or came too late, so it gets "
-        "{limit} a day for now. The number doubles with each correct one; look at the failed tasks on "
-        "the project's pages. The next day begins in {hours_left} h."
+        "{bad} {bad:task|tasks} of {app} failed on this computer, {bad:was|were} wrong or came too late, so it gets {limit} "
+        "a day for now. The number doubles with each correct one; look at the failed tasks on the project's pages. The next "
+        "day begins in {hours_left} h."
     ),
     Code.QUOTA: _note(
-        "This computer has had today's {limit} tasks of {app}. The next day begins in {hours_left} h; the "
+        "This computer has had today's {limit} {limit:task|tasks} of {app}. The next day begins in {hours_left} h; the "
         "number grows when tasks succeed, up to the project's limit."
     ),
-    Code.PER_REQUEST: _note("A request gets at most {limit} tasks. The client asks for more automatically."),
+    Code.PER_REQUEST: _note(
+        "A request gets at most {limit} {limit:task|tasks}. The client asks for more automatically."
+    ),
     Code.UNPROVEN: _note(
-        "This computer holds {held} tasks of {app}. Until one from the app's current version was found right here, it gets "
-        "{limit} at a time; the first ones that are done bring more."
+        "This computer holds {held} {held:task|tasks} of {app}. Until one from the app's current version was found right "
+        "here, it gets {limit} at a time; the first ones that are done bring more."
     ),
     Code.PER_REQUEST_OF_APP: _note(
-        "One reply holds at most {limit} tasks of {app}. The client asks for more automatically."
+        "One reply holds at most {limit} {limit:task|tasks} of {app}. The client asks for more automatically."
     ),
     Code.DISK: _ask(
         "Tasks need {need_gb} GB of disk, and this computer leaves {have_gb} GB to the client. Free some "
@@ -172,9 +174,8 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "computing time, a smaller work buffer, or shorter tasks would help."
     ),
     Code.DEADLINE_OF_OTHERS: _note(
-        "{tasks} waiting tasks would be late here, or make others late: the work that the client "
-        "already holds, of all projects, takes its time until the deadlines. A smaller work buffer, "
-        "or more computing time, would help."
+        "{tasks} waiting {tasks:task|tasks} would be late here, or make others late: the work that the client already holds, "
+        "of all projects, takes its time until the deadlines. A smaller work buffer, or more computing time, would help."
     ),
     Code.BANDWIDTH: _note(
         "Tasks need a connection of {need_kb} kB/s, and this computer's downloads reach {have_kb} kB/s. It gets them when "
@@ -185,32 +186,32 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
         "has more, allow more memory in the computing preferences."
     ),
     Code.ALREADY_AT_USER: _note(
-        "The project sends a task to each volunteer only once, and you have or had the {tasks} that wait, also where yours "
-        "failed. You will get tasks when the project has new work."
+        "The project sends a task to each volunteer only once, and you have or had the {tasks} that {tasks:waits|wait}, also "
+        "where yours failed. You will get tasks when the project has new work."
     ),
     Code.ALREADY_AT_HOST: _note(
-        "The project sends a task to each computer only once, and this one has or had the {tasks} that wait, also where its "
-        "own failed. It will get tasks when the project has new work."
+        "The project sends a task to each computer only once, and this one has or had the {tasks} that {tasks:waits|wait}, "
+        "also where its own failed. It will get tasks when the project has new work."
     ),
     Code.HR_CLASS: _note(
-        "The {tasks} waiting tasks must run on another kind of processor and system than this "
-        "computer's, so that results can be compared. It will get tasks when the project has new "
-        "work."
+        "The {tasks} waiting {tasks:task|tasks} must run on another kind of processor and system than this computer's, so "
+        "that results can be compared. It will get tasks when the project has new work."
     ),
     Code.RETRY_RESERVED: _note(
-        "The {tasks} waiting tasks failed elsewhere or were not returned, and are reserved for a while for computers "
-        "that returned many correct results in good time. This computer gets them later, or when it has become one of "
-        "these."
+        "The {tasks} waiting {tasks:task|tasks} failed elsewhere or {tasks:was|were} not returned, and {tasks:is|are} "
+        "reserved for a while for computers that returned many correct results in good time. This computer gets them later, "
+        "or when it has become one of these."
     ),
     Code.BROWSER_TIME: _note(
-        "The {tasks} waiting tasks would take a browser longer than an hour. They are for computers that compute all day."
+        "The {tasks} waiting {tasks:task|tasks} would take a browser longer than an hour. {tasks:It is|They are} for "
+        "computers that compute all day."
     ),
     Code.BROWSER_ALONE: _note(
         "Tasks of {app} are computed by one computer each, and what a browser computes is always checked by another computer."
     ),
     Code.NETWORK_SHARE: _note(
-        "The {tasks} waiting tasks are kept for other visitors, since browsers in your network hold as many. When those are"
-        " finished, there is work here again."
+        "The {tasks} waiting {tasks:task is|tasks are} kept for other visitors, since browsers in your network hold as many. "
+        "When those are finished, there is work here again."
     ),
     Code.NO_PYTHON: _ask(
         "{app} needs Python 3.6 or newer, and a task found none on this computer. Install Python 3 in "
@@ -229,7 +230,7 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
     Code.GPU_MISSING: _note(
         "{app} needs a GPU of type {wanted}; this computer reports none. A driver may be missing."
     ),
-    Code.GPU_COUNT: _note("{app} needs {need} GPUs of type {wanted}; this computer has {have}."),
+    Code.GPU_COUNT: _note("{app} needs {need} {need:GPU|GPUs} of type {wanted}; this computer has {have}."),
     Code.GPU_MEMORY: _note(
         "{app} needs a GPU with {need_mb} MB of memory; this computer's has {have_mb} MB."
     ),
@@ -238,8 +239,8 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
     ),
     Code.CPU_FEATURE: _note("{app} needs a processor with {wanted}, which this computer's does not have."),
     Code.CPU_COUNT: _note(
-        "{app} needs {need} processors; the client may use {have} here. If the computer has more, allow them in the "
-        "computing preferences."
+        "{app} needs {need} {need:processor|processors}; the client may use {have} here. If the computer has more, allow "
+        "them in the computing preferences."
     ),
     Code.CPU_VENDOR: _note("{app} does not run on processors made by {have}."),
     Code.OPERATING_SYSTEM: _note(

@@ -71,7 +71,7 @@ def host_status(
             problems.append(
                 reason(
                     "host_throttled",
-                    "{bad} tasks of {app} failed on this computer, were wrong or came too late, so it "
+                    "{bad} {bad:task|tasks} of {app} failed on this computer, {bad:was|were} wrong or came too late, so it "
                     "gets at most one a day until one is right. Look at the failed tasks: their "
                     "messages say what is wrong.",
                     app=app.title,

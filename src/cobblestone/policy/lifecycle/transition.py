@@ -281,7 +281,7 @@ def _ask_for_check(draft: _Draft, counts: _Counts) -> None:
         draft.add(note, "check_drawn", "others check what was uploaded")
     if uploads:
         quorum = states.RaiseQuorum(min_quorum=counts.success + more)
-        draft.add(quorum, "quorum_raised", "{more} more results are wanted before it is decided", more=more)
+        draft.add(quorum, "quorum_raised", "wanted before it is decided: {more} more", more=more)
 
 
 def _create_audit(draft: _Draft, counts: _Counts) -> int:
@@ -304,7 +304,7 @@ def _request_validation(draft: _Draft, counts: _Counts) -> None:
         draft.add(
             states.RequestValidation(),
             "validation_requested",
-            "{successes} results were reported as success; the quorum is {min_quorum}",
+            "{successes} {successes:result was|results were} reported as success; the quorum is {min_quorum}",
             successes=counts.success,
             min_quorum=draft.workunit.rules.min_quorum,
         )
@@ -325,14 +325,14 @@ def _find_errors(draft: _Draft, counts: _Counts, timing: LifecycleTiming) -> Non
         draft.add(
             states.FailWorkunit(error_mask=WorkunitError.COULDNT_SEND_RESULT),
             "couldnt_send",
-            "{count} results could not be sent",
+            "{count} {count:result|results} could not be sent",
             count=counts.couldnt_send,
         )
     if counts.errors > rules.max_error_results:
         draft.add(
             states.FailWorkunit(error_mask=WorkunitError.TOO_MANY_ERROR_RESULTS),
             "too_many_errors",
-            "{errors} results failed; {max_error_results} are allowed",
+            "{errors} {errors:result|results} failed; {max_error_results} {max_error_results:is|are} allowed",
             errors=counts.errors,
             max_error_results=rules.max_error_results,
         )
@@ -342,7 +342,7 @@ def _find_errors(draft: _Draft, counts: _Counts, timing: LifecycleTiming) -> Non
         draft.add(
             states.FailWorkunit(error_mask=WorkunitError.TOO_MANY_TOTAL_RESULTS),
             "too_many_results",
-            "{total} results exist, {needed} more are needed, and at most {max_total_results} are allowed",
+            "results: {total}, and {needed} more needed; at most {max_total_results} are allowed",
             total=counts.total,
             needed=needed,
             max_total_results=rules.max_total_results,

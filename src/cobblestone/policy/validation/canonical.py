@@ -412,7 +412,7 @@ def _set_canonical(builder: _DecisionBuilder, verdict: ResultVerdict, canonical_
     builder.add(
         states.SetCanonical(result_id=canonical_id),
         "canonical",
-        "{result} is the canonical result: {matching} of {checked} agree",
+        "{result} is the canonical result: {matching} of {checked} {matching:agrees|agree}",
         result=builder.name(canonical_id),
         matching=len(builder.valid),
         checked=len(verdict.states),
@@ -432,7 +432,7 @@ def _want_more(builder: _DecisionBuilder, n_usable: int) -> bool:
         builder.add(
             states.FailWorkunit(error_mask=WorkunitError.TOO_MANY_SUCCESS_RESULTS),
             "too_many_successes",
-            "{n} results came in without a quorum; {max_success_results} are allowed",
+            "{n} {n:result|results} came in without a quorum; {max_success_results} {max_success_results:is|are} allowed",
             n=n_usable,
             max_success_results=rules.max_success_results,
         )
@@ -441,7 +441,7 @@ def _want_more(builder: _DecisionBuilder, n_usable: int) -> bool:
         builder.add(
             states.RaiseTarget(target_nresults=n_usable + 1),
             "target_raised",
-            "{n} results are not enough for a quorum: one more is requested",
+            "{n} {n:result is|results are} not enough for a quorum: one more is requested",
             n=n_usable,
         )
         return True

@@ -333,7 +333,7 @@ def _leaves_agree(a: Json, b: Json, tolerance: Tolerance) -> bool:
 
 def _kind_or_value(value: Json) -> Words:
     if isinstance(value, dict):
-        return phrase("an object with {n} members", n=len(value))
+        return phrase("an object with {n} {n:member|members}", n=len(value))
     if isinstance(value, list):
         return phrase("a list of {n}", n=len(value))
     return json.dumps(value, ensure_ascii=False)

@@ -100,11 +100,11 @@ def queue_warnings(figures: ProjectFigures, settings: Settings) -> Iterator[Heal
     for name, daemon in _WAITING.items():
         waiting = getattr(figures, name)
         if waiting > watch.max_waiting:
-            text = f"{waiting} workunits wait for {name}; is the {daemon} failing, or too slow?"
+            text = f"Workunits that wait for {name}: {waiting}; is the {daemon} failing, or too slow?"
             yield HealthWarning(code=f"waiting_for_{name}", text=text)
     if figures.parked:
         text = (
-            f"{figures.parked} jobs are parked because a comparison or the project's own function failed on them. `cobblestone"
+            f"Parked, because a comparison or the project's own function failed, jobs: {figures.parked}. `cobblestone"
             " explain workunit ID` shows the error; `cobblestone workunit retry ID` retries them."
         )
         yield HealthWarning(code="jobs_parked", text=text)
@@ -118,7 +118,7 @@ def queue_warnings(figures: ProjectFigures, settings: Settings) -> Iterator[Heal
         text = f"The transitioner is {figures.backlog_seconds:.0f} s behind."
         yield HealthWarning(code="transitioner_behind", text=text)
     if figures.unsent < watch.min_unsent:
-        text = f"Only {figures.unsent} results are ready to be sent; there should be {watch.min_unsent}. Submit jobs."
+        text = f"Results ready to be sent: only {figures.unsent}; there should be {watch.min_unsent}. Submit jobs."
         yield HealthWarning(code="work_runs_out", text=text)
     if watch.max_unsent and figures.unsent >= watch.max_unsent:
         text = f"{figures.unsent} results are unsent: no more jobs are accepted from {watch.max_unsent} on."
@@ -129,7 +129,7 @@ def rate_warnings(endings: Endings, settings: Settings) -> Iterator[HealthWarnin
     """Warn when too many results of a day failed."""
     if endings.total >= MIN_RESULTS_FOR_RATE and endings.error_rate > settings.watch.max_error_rate:
         text = (
-            f"{endings.error_rate:.0%} of the {endings.total} results of the last day failed ({endings.error} on hosts,"
+            f"{endings.error_rate:.0%} of the last day's results ({endings.total}) failed ({endings.error} on hosts,"
             f" {endings.no_reply} not returned, {endings.invalid} invalid)."
         )
         yield HealthWarning(code="many_errors", text=text)
@@ -139,7 +139,7 @@ def write_warnings(backlog: int, settings: Settings) -> Iterator[HealthWarning]:
     """Warn when the database is too slow for the writes."""
     if backlog > settings.watch.max_write_backlog:
         yield HealthWarning(
-            code="writes_wait", text=f"{backlog} writes wait for the database: is the disk slow?"
+            code="writes_wait", text=f"Writes that wait for the database: {backlog}; is the disk slow?"
         )
 
 

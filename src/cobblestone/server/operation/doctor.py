@@ -82,7 +82,7 @@ def _totals(ctx: ServerContext, db: Database) -> Iterator[Finding]:
         text = item.note or f"{item.figure} is {item.stored!r}, the ledger says {item.computed!r}"
         yield Finding("not_of_ledger", item.table, item.id, text)
     if audit.more:
-        yield Finding("more_differences", "ledger", None, f"{audit.more} further differences")
+        yield Finding("more_differences", "ledger", None, f"further differences: {audit.more}")
 
 
 def _settle_totals(ctx: ServerContext) -> int:
@@ -124,11 +124,11 @@ def _history(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 def _input_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     needed, rows = invariants.needed_files(db), invariants.file_rows(db)
     for name in needed.keys() - rows.keys():
-        text = f"{needed[name]} workunits or app versions need it, but it is not stored"
+        text = f"it is not stored, and needed; workunits and app versions that do: {needed[name]}"
         yield Finding("not_stored", "file", name, text)
     for name, (nbytes, refs) in rows.items():
         if refs != needed[name]:
-            yield Finding("miscounted", "file", name, f"counts {refs} users, and has {needed[name]}")
+            yield Finding("miscounted", "file", name, f"counts users: {refs}, and has {needed[name]}")
         if needed[name]:
             yield from _kept(ctx, files.place_of(ctx.folder.download, name), nbytes, "file", name)
 
@@ -284,7 +284,7 @@ def _gpus(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     for gain in cards.gains(db, cards.recent_cards(db, now=ctx.clock()), classes):
         text = (
             f"it has no version for {gain.maker_name}, whose cards have {gain.share:.0%} of the peak speed of all"
-            f" ({gain.computers} computers): cobblestone app update {gain.app} --gpu {gain.maker} ..."
+            f" (computers: {gain.computers}): cobblestone app update {gain.app} --gpu {gain.maker} ..."
         )
         yield Finding("gpu_left_out", "app", gain.app, text)
 

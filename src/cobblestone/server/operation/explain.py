@@ -104,7 +104,7 @@ def _handler_failed(db: Database, workunit: Workunit) -> Iterator[Reason]:
     if found is not None and found.parked:
         yield reason(
             "parked",
-            "{what} failed {count} times, so the job waits: {problem} After correcting it: "
+            "{what} failed {count} {count:time|times}, so the job waits: {problem} After correcting it: "
             "cobblestone workunit retry {id}",
             what=what,
             count=found.n_failures,
@@ -114,7 +114,7 @@ def _handler_failed(db: Database, workunit: Workunit) -> Iterator[Reason]:
     elif found is not None:
         yield reason(
             "function_failed",
-            "{what} failed {count} times and is tried again: {problem}",
+            "{what} failed {count} {count:time|times} and is tried again: {problem}",
             what=what,
             count=found.n_failures,
             problem=found.problem,
@@ -147,7 +147,8 @@ def explain_workunit(
     reasons.append(
         reason(
             "takers",
-            "{result} waits in the queue; {takers} of the {tried} computers that called in the last 7 days would take it now.",
+            "{result} waits in the queue; {takers} of the {tried} {tried:computer|computers} that called in the last 7 days "
+            "would take it now.",
             result=unsent[0].name,
             takers=survey.takers_now,
             tried=survey.tried,
@@ -155,7 +156,7 @@ def explain_workunit(
     )
     for count, refusal in sorted(survey.refusals.values(), key=lambda each: -each[0])[:5]:
         reasons.append(
-            reason("not_taken", "{count} computers do not: {why}.", count=count, why=for_submitter(refusal))
+            reason("not_taken", "{count} would not: {why}.", count=count, why=for_submitter(refusal))
         )
     missing = shortage(takers, needed=_answers_needed(view), limits=offer.limits)
     if missing is not None and view.workunit.rules.min_quorum > 1:
@@ -189,13 +190,12 @@ def _answers_needed(view: WorkunitView) -> int:
 def _out_of_reach(missing: Shortage, address: str) -> Reason:
     return reason(
         "quorum_out_of_reach",
-        "It needs {needed} more answers, each from a different {whose}, and {found} {who} could give "
+        "It needs {needed} more {needed:answer|answers}, each from {whose}, and {found} of those available could give "
         "one. It waits until more join at {address}. Or cancel it and ask for fewer: cobblestone app "
         "update NAME --quorum N, then submit again.",
         needed=missing.needed,
-        found=missing.found or "no",
-        whose="person" if missing.by_person else "computer",
-        who="available people" if missing.by_person else "available computers",
+        found=missing.found,
+        whose=phrase("a different person") if missing.by_person else phrase("a different computer"),
         address=address,
     )
 

@@ -222,7 +222,7 @@ def _check_file(path: Path, table: domain.ExportedTable) -> CheckedFile:
     except (RemoteProtocolError, OSError) as error:
         problem = str(error)
     if reader.n_refused and not problem:
-        problem = f"{reader.n_refused} records are invalid, the first one because {reader.first_refusal}"
+        problem = f"Invalid records: {reader.n_refused}, the first one because {reader.first_refusal}"
     return CheckedFile(name=path.name, records=count, refused=reader.n_refused, problem=problem)
 
 

@@ -283,7 +283,7 @@ def export_archive(path: Path, folder: Path, *, report: Callable[[str], object])
                     for portion in portions:
                         writer.write_batch(_batch(arrow, schema, portion))
                         rows[target.name] += len(portion)
-                        report(f"{target.name}: {rows[target.name]:,} rows")
+                        report(f"{target.name}: rows: {rows[target.name]:,}")
                 sync_file(partial)
                 partial.replace(target)
             finally:

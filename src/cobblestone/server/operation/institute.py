@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -30,6 +31,9 @@ from cobblestone.store.work import submitters
 from cobblestone.wire.project.account import legal_email_addr, user_name_problem
 
 TIMEOUT_SECONDS = 10.0
+SILENT_SECONDS = 30.0  #: in which a provider that did not answer is not asked again
+#: After which the provider's addresses and keys are fetched again; those that are known serve until that succeeds.
+KEPT_SECONDS = 86400.0
 BEGUN_SECONDS = 600  #: in which a log-in is finished
 _DISCOVERY = "/.well-known/openid-configuration"
 #: Of signatures: not those whose key the client shares, nor `none`.
@@ -84,12 +88,16 @@ class InstituteLogIn:
             raise ConfigError(
                 f"oidc.issuer needs a library that is not installed. Install it with: {how_to_install('oidc')}"
             ) from error
-        self._no_answer: type[Exception] = httpx2.HTTPError
-        self._no_sense = (AuthlibBaseError, JoseError, KeyError, TypeError, ValueError, RuntimeError)
+        self._silence: type[Exception] = httpx2.TransportError
+        answers = (httpx2.HTTPError, AuthlibBaseError, JoseError)
+        self._no_sense = (*answers, KeyError, TypeError, ValueError, RuntimeError)
         self._ctx, self._settings = ctx, ctx.settings.oidc
         self._issuer = self._settings.issuer.rstrip("/")
         self._sealed = URLSafeTimedSerializer(ctx.secret, salt="oidc")
-        self._app: Any = StarletteOAuth2App(
+        self._app: Any = None
+        self._ask_at = 0.0
+        self._make_app = partial(
+            StarletteOAuth2App,
             None,
             client_id=self._settings.client_id,
             client_secret=self._settings.client_secret,
@@ -108,9 +116,10 @@ class InstituteLogIn:
         Raises:
             LogInRefused: the provider does not answer.
         """
+        app = await self._provider()
         try:
-            begun = await self._app.create_authorization_url(back)
-        except (self._no_answer, *self._no_sense) as error:
+            begun = await app.create_authorization_url(back)
+        except self._no_sense as error:
             raise LogInRefused(_AWAY) from error
         kept = {name: begun[name] for name in ("state", "nonce", "code_verifier")}
         return begun["url"], str(self._sealed.dumps({**kept, "page": page}))
@@ -132,9 +141,24 @@ class InstituteLogIn:
         claims = await self._claims(back, answer["code"], begun)
         return await self._ctx.store.awrite(lambda tx: self._account(tx, claims, origin)), begun["page"]
 
+    async def _provider(self) -> Any:
+        """Return the provider, whose addresses and keys are known.  Raises LogInRefused."""
+        now = self._ctx.clock()
+        if now >= self._ask_at:
+            app: Any = self._make_app()
+            try:
+                await app.fetch_jwk_set()
+                self._app, self._ask_at = app, now + KEPT_SECONDS
+            except (self._silence, *self._no_sense):
+                self._ask_at = now + SILENT_SECONDS
+        if self._app is None:
+            raise LogInRefused(_AWAY)
+        return self._app
+
     async def _claims(self, back: str, code: str, begun: Mapping[str, str]) -> dict[str, Any]:
         """Return what the provider says of a person, after checking that it says so to us, now."""
-        app, wanted = self._app, {"essential": True, "values": [self._issuer, f"{self._issuer}/"]}
+        app = await self._provider()
+        wanted = {"essential": True, "values": [self._issuer, f"{self._issuer}/"]}
         try:
             metadata = await app.load_server_metadata()
             offered = metadata.get("id_token_signing_alg_values_supported", ())
@@ -156,7 +180,8 @@ class InstituteLogIn:
             ):
                 further = dict(await app.userinfo(token=token))
                 claims = {**further, **claims} if further.get("sub") == claims["sub"] else claims
-        except self._no_answer as error:
+        except self._silence as error:
+            self._app, self._ask_at = None, self._ctx.clock() + SILENT_SECONDS
             raise LogInRefused(_AWAY) from error
         except self._no_sense as error:
             claim = str(getattr(error, "claim", ""))

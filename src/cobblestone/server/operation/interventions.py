@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from cobblestone.domain.errors import Conflict, NotAllowed
 from cobblestone.domain.people import SubmitRights, User
+from cobblestone.domain.reasons import phrase
 from cobblestone.domain.values import UserId
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
@@ -63,9 +64,7 @@ async def retry_batch(
         old = batches.batch_by_id(tx, batch_id)
         ids = interventions.failed_workunits(tx, batch_id, after=0, limit=MAX_JOBS_PER_CALL)
         if not ids:
-            raise Conflict(
-                f"Batch {batch_id} has no closed failed jobs. See: cobblestone batch jobs {batch_id}"
-            )
+            raise Conflict(phrase("Batch {id} has no closed failed jobs.", id=batch_id))
         check(tx, old, old.n_error)
         new = _batch_like(tx, ctx, old, f"retry of {old.name}")
         new = interventions.copy_jobs(tx, new, ids, now=ctx.clock())

@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from cobblestone.api_schema import values as schema
 from cobblestone.domain import errors
+from cobblestone.domain.reasons import Reason
 from cobblestone.service.http.rate_limits import AttemptBucket, minutes
 from cobblestone.service.http.requests import BodyTooLarge, read_body
 from cobblestone.store.people.credentials import IssuedToken
@@ -23,7 +24,9 @@ from cobblestone.store.people.credentials import IssuedToken
 class ApiProblem(errors.CobblestoneError):
     """A request that is refused."""
 
-    def __init__(self, status: int, code: str, message: str, hint: str = "", *, member: str = "") -> None:
+    def __init__(
+        self, status: int, code: str, message: str | Reason, hint: str = "", *, member: str = ""
+    ) -> None:
         super().__init__(message)
         self.member = member
         self.status = status
@@ -160,7 +163,7 @@ def count_question(limit: AttemptBucket, token: IssuedToken, *, now: float, hint
         problem = ApiProblem(
             429,
             "too_many_questions",
-            f"There were too many requests with this token. Try again in {minutes(wait)} minutes.",
+            f"There were too many requests with this token. Try again in {minutes(wait)} min.",
             hint,
         )
         problem.headers["Retry-After"] = str(int(wait) + 1)

@@ -230,7 +230,7 @@ class TooManyAttempts(WebRpcFailure):
 
     def __init__(self, wait_minutes: int) -> None:
         super().__init__(
-            WebRpcError.GENERIC, f"There were too many attempts. Try again in {wait_minutes} minutes."
+            WebRpcError.GENERIC, f"There were too many attempts. Try again in {wait_minutes} min."
         )
         self.wait_minutes = wait_minutes
 

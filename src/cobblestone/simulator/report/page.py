@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import groupby
 
+from cobblestone.domain.texts import several
 from cobblestone.domain.values import float_sum
 from cobblestone.simulator.host.run import RunResult
 from cobblestone.simulator.report.picture import RunRecording, Spell
@@ -118,9 +119,7 @@ def _summary(result: RunResult) -> str:
     hours = result.books.available / HOUR
     gpus = "".join(f", {g.count} {g.type}" for g in host.gpus)
     given_up = sum(p.given_up for p in result.books.projects)
-    text = (
-        f"A computer with {host.ncpus} CPU{'s' if host.ncpus > 1 else ''}{gpus} is on for {hours:.0f} hours."
-    )
+    text = f"A computer with {several(host.ncpus, 'CPU')}{gpus} is on for {hours:.0f} hours."
     if given_up:
         text += f" Jobs given up because they would be late: {given_up}."
     return text

@@ -260,7 +260,7 @@ def _take_back(
         messages = [(line.granted, line.time) for line in of_owners if line.granted > 0.0]
         told = why or reason(
             "provisional_taken_back",
-            "Not valid: {amount}, which {n} trickle messages had already granted, is taken back.",
+            "Not valid: {amount}, which {n} trickle {n:message|messages} had already granted, is taken back.",
             amount=amount,
             n=len(messages),
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cobblestone.domain.errors import ConfigError, NotFound
+from cobblestone.domain.reasons import Reason
 from cobblestone.ops.installation import how_to_install
 from cobblestone.store.engine.engine import Connection, Engine, Parameters, Row
 from cobblestone.store.engine.mapping import RowMapper
@@ -64,7 +65,7 @@ class Database:
         row = self.one(f"SELECT {mapper.columns} FROM {source}", parameters)
         return None if row is None else mapper.load(row)
 
-    def needed(self, mapper: RowMapper[T], source: str, parameters: Parameters, missing: str) -> T:
+    def needed(self, mapper: RowMapper[T], source: str, parameters: Parameters, missing: str | Reason) -> T:
         """Return the value of the first row of ``source``, as for `first`.  Raises NotFound, with this text, if there is none."""
         found = self.first(mapper, source, parameters)
         if found is None:

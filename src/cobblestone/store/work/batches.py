@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cobblestone.domain.errors import Conflict
+from cobblestone.domain.reasons import phrase
 from cobblestone.domain.values import AppId, BatchId, ResultId, WorkunitId
 from cobblestone.domain.work import (
     AssimilateState,
@@ -102,7 +103,7 @@ def batch_by_id(db: Database, batch_id: int) -> BatchRow:
         NotFound: there is no such batch.
     """
     db.lock("batch", [batch_id])
-    missing = f"There is no batch {batch_id}. See: cobblestone batch list"
+    missing = phrase("There is no batch {id}. See: cobblestone batch list", id=batch_id)
     return db.needed(_BATCHES, "batch WHERE id = ?", (batch_id,), missing)
 
 
@@ -381,7 +382,7 @@ def abort_batch(tx: Transaction, batch_id: int) -> BatchRow:
     """
     batch = batch_by_id(tx, batch_id)
     if batch.state is BatchState.RETIRED:
-        raise Conflict(f"Batch {batch_id} is retired; there is nothing left to cancel.")
+        raise Conflict(phrase("Batch {id} is retired; there is nothing left to cancel.", id=batch_id))
     if batch.state in (BatchState.INIT, BatchState.IN_PROGRESS):
         steps.take(tx, _STOPPED, _STOPPED.update("batch"), [(batch_id,)])
         tx.wake("results")
@@ -447,7 +448,7 @@ def retire_batch(tx: Transaction, batch_id: int) -> BatchRow:
     batch = batch_by_id(tx, batch_id)
     if batch.state in (BatchState.INIT, BatchState.IN_PROGRESS):
         raise Conflict(
-            f"Batch {batch_id} is not finished. Wait for it, or stop it: cobblestone batch cancel {batch_id}"
+            phrase("Batch {id} is not finished. Wait, or stop it: cobblestone batch cancel {id}", id=batch_id)
         )
     if batch.state is not BatchState.RETIRED:
         steps.take(tx, _OUTPUTS_RELEASED, _OUTPUTS_RELEASED.update("batch"), [(batch_id,)])

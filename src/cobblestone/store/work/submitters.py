@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from cobblestone.domain.errors import Conflict, NotAllowed, NotFound
 from cobblestone.domain.people import Scope, SubmitRights, User
+from cobblestone.domain.reasons import phrase
 from cobblestone.domain.values import UserId
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
@@ -99,20 +100,16 @@ def check_rights(tx: Transaction, submitter: ApiToken | None, app: str, n_jobs: 
         else submitter_of(tx, submitter.user_id)
     )
     if found is None or not found.usable(now):
-        raise NotAllowed("You may not submit jobs any more. Ask the project's operator to allow it again.")
+        raise NotAllowed(phrase("You may not submit jobs any more. Ask the project's operator."))
     rights = found.rights
     if rights.apps is not None and app not in rights.apps:
-        raise NotAllowed(
-            f"You may not submit jobs of the app {app}, only of {', '.join(rights.apps)}."
-            " Ask the project's operator to allow it."
-        )
+        names = ", ".join(rights.apps)
+        raise NotAllowed(phrase("You may submit jobs of {apps} only. Ask the operator.", apps=names))
     if rights.max_jobs is not None and n_jobs:
-        busy = jobs_in_progress(tx, found.id)
-        if busy + n_jobs > rights.max_jobs:
-            raise Conflict(
-                f"You may have {rights.max_jobs} unfinished jobs at a time. You have {busy}, so {n_jobs} more are too many:"
-                f" submit at most {max(rights.max_jobs - busy, 0)}, or wait until some are finished."
-            )
+        left = rights.max_jobs - jobs_in_progress(tx, found.id)
+        if n_jobs > left:
+            text = phrase("You may submit {n} more {n:job|jobs} until some are finished.", n=max(left, 0))
+            raise Conflict(text)
 
 
 def own_batch(db: Database, submitter: ApiToken, batch_id: int) -> BatchRow:
@@ -123,7 +120,7 @@ def own_batch(db: Database, submitter: ApiToken, batch_id: int) -> BatchRow:
     """
     found = batches.batch_by_id(db, batch_id)
     if submitter.user_id is not None and found.token_id != submitter.id:
-        raise NotFound(f"There is no batch {batch_id}. See: cobblestone batch list")
+        raise NotFound(phrase("There is no batch {id}. See: cobblestone batch list", id=batch_id))
     return found
 
 

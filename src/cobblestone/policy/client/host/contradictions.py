@@ -22,7 +22,7 @@ def contradictions(preferences: ComputingPreferences, *, disk_bytes: float, gpus
             yield reason(
                 "never_idle",
                 "{what} is ever computed: with <{switch}> 0 it begins {begins} minutes after the last input (<idle_time_to_run>) "
-                "and ends {ends} minutes after it (<suspend_if_no_recent_input>). Make the second longer, or 0.",
+                "and ends {ends} {ends:minute|minutes} after it (<suspend_if_no_recent_input>). Make the second longer, or 0.",
                 what=what,
                 switch=switch,
                 begins=begins,

@@ -237,7 +237,7 @@ _WHY = {
     "time_of_day": (SuspendReason.TIME_OF_DAY, "Computing is allowed from {start} to {end} today."),
     "no_recent_input": (
         SuspendReason.NO_RECENT_INPUT,
-        "The computer has not been used for {minutes} minutes.",
+        "The computer has not been used for {minutes} {minutes:minute|minutes}.",
     ),
     "exclusive_app": (
         SuspendReason.EXCLUSIVE_APP,
@@ -254,7 +254,7 @@ _WHY = {
     "battery_heat": (SuspendReason.BATTERY_HEAT, "The battery is at {celsius} °C; the limit is {limit} °C."),
     "user_active": (
         SuspendReason.USER_ACTIVE,
-        "The computer is in use; it counts as not in use after {minutes} minutes without input.",
+        "The computer is in use; it counts as not in use after {minutes} {minutes:minute|minutes} without input.",
     ),
     "gpu_mode_never": (
         SuspendReason.USER_REQUEST,
@@ -268,7 +268,7 @@ _WHY = {
     "network_time_of_day": (SuspendReason.TIME_OF_DAY, "Transfers are allowed from {start} to {end} today."),
     "quota": (
         SuspendReason.NETWORK_QUOTA,
-        "{used} MB have been transferred; the limit is {limit} MB in {days} days.",
+        "{used} MB have been transferred; the limit is {limit} MB in {days} {days:day|days}.",
     ),
     "benchmarks": (SuspendReason.BENCHMARKS, "The computer's speed is being measured."),
     "batteries": (SuspendReason.BATTERIES, "The computer runs on battery."),

@@ -81,7 +81,7 @@ def audited(amount: float, bad: int) -> Reason:
         )
     return reason(
         "ledger_revoked",
-        "Of the results computed again, {bad} were wrong: the provisional credit, {amount}, is taken back.",
+        "Of the results computed again, {bad} {bad:was|were} wrong: the provisional credit, {amount}, is taken back.",
         bad=bad, amount=amount,
     )  # fmt: skip
 
@@ -91,8 +91,8 @@ def account(host: HostRecord, rules: LedgerRules) -> tuple[Reason, ...]:
     return (
         reason(
             "ledger_account",
-            "{jobs} valid jobs, {trusted} since the last failed check; the next one is checked with probability {chance}. "
-            "{amount} for {n} results is provisional until the next passed check.",
+            "{jobs} valid {jobs:job|jobs}, {trusted} since the last failed check; the next one is checked with probability "
+            "{chance}. {amount} for {n} {n:result|results} is provisional until the next passed check.",
             jobs=host.jobs, trusted=round(host.trusted), chance=_chance(host, rules), amount=host.escrow, n=host.escrow_count,
         ),
         reason(

@@ -18,7 +18,7 @@ from cobblestone.api_schema.apps import LimitsBody
 from cobblestone.api_schema.values import PREFIX, PageQuery
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import Conflict
-from cobblestone.domain.reasons import exit_advice, meaning_of
+from cobblestone.domain.reasons import exit_advice, meaning_of, phrase
 from cobblestone.domain.values import ResultId
 from cobblestone.domain.work import BatchState
 from cobblestone.policy.dispatch.status import Shortage
@@ -93,7 +93,7 @@ def _out_of_reach(
             return [
                 f"No volunteer's computer was in contact in the last 7 days: the jobs wait. Volunteers join at {address}"
             ]
-        return [f"None of the {survey.tried} computers in contact in the last 7 days takes these jobs.{why}"]
+        return [f"No computer of those in contact in the last 7 days ({survey.tried}) takes these jobs.{why}"]
     text = (
         f"Each job needs agreeing answers of {missing.needed} {_who(missing, missing.needed)}, and"
         f" {missing.found or 'none'} could give one (of those in contact in the last 7 days): the jobs cannot be"
@@ -109,7 +109,7 @@ def _failures(db: Database, batch: BatchRow) -> list[str]:
     if newest is None:
         return []
     return [
-        f"{n_jobs} unfinished jobs failed on a computer and wait for one of another person. Last failure: {_failure(db, newest)}"
+        f"Unfinished jobs that wait for another person's computer after a failure: {n_jobs}. Last failure: {_failure(db, newest)}"
     ]
 
 
@@ -265,7 +265,7 @@ async def check_room(ctx: ServerContext) -> None:
         raise ApiProblem(
             429,
             "too_much_waits",
-            f"{most} or more results are unsent; no more jobs are accepted for now (watch.max_unsent).",
+            phrase("{n} or more results are unsent; no more jobs are accepted for now.", n=most),
             "Submit again when volunteers have computed some of them.",
         )
 

@@ -22,6 +22,7 @@ from cobblestone.api_schema import apps as schema
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.batches import JobStatus
 from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
+from cobblestone.domain.reasons import phrase
 from cobblestone.domain.texts import folder_name, same_file
 from cobblestone.domain.values import WorkunitId
 from cobblestone.server.api.endpoints.routing import Call, answers
@@ -49,12 +50,11 @@ def check_free_disk(ctx: ServerContext) -> None:
         ApiProblem: less than the configured bytes are free.
     """
     free = free_bytes(ctx)
-    least = ctx.settings.server.min_free_disk_bytes
-    if free < least:
+    if free < ctx.settings.server.min_free_disk_bytes:
         raise ApiProblem(
             507,
             "disk_full",
-            f"The project's disk has {free // 10**6} MB left; nothing is accepted below {least // 10**6} MB.",
+            phrase("The project's disk is too full: it has {free} MB left.", free=free // 10**6),
             "Retire batches that are no longer needed, or free some space on the server.",
         )
 

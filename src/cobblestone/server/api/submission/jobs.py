@@ -12,8 +12,8 @@ from cobblestone.api_schema.batches import InputBody, JobBody, TargetBody
 from cobblestone.domain import job_form
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import JobError, NotAllowed, NotFound
-from cobblestone.domain.reasons import exit_advice
-from cobblestone.domain.texts import name_problem, same_file
+from cobblestone.domain.reasons import exit_advice, phrase
+from cobblestone.domain.texts import name_problem, same_file, several
 from cobblestone.domain.values import HostId, TeamId, UserId, WorkunitId, form_of
 from cobblestone.domain.work import BatchState, InputFile, JobLimits, Outcome, Recipients, WorkunitError
 from cobblestone.launcher import RESERVED_OPEN_NAMES, job_arguments, job_command_line
@@ -107,7 +107,9 @@ class JobMaker:
                 jobs.append(self._job(body, stored, arguments, outputs, taken))
             except JobError as error:
                 name = f" ({body.name})" if body.name else ""
-                raise JobError(f"Job {index}{name}: {error}") from None
+                problem = error.sentence or str(error)
+                why = phrase("Job {n}{name}: {problem}", n=index, name=name, problem=problem)
+                raise JobError(why) from None
         return jobs
 
     def _job(
@@ -132,10 +134,8 @@ class JobMaker:
         if self.form.command:
             missing = [name for name in arguments if name not in body.args]
             if missing:
-                raise JobError(
-                    f"the command uses {{arg:{missing[0]}}}, but the job has no such argument."
-                    f" Give it: --arg {missing[0]}=VALUE"
-                )
+                why = phrase("the command uses {{arg:{name}}}, which the job does not have.", name=missing[0])
+                raise JobError(why)
             unknown = [name for name in body.args if name not in arguments]
             if unknown:
                 known = ", ".join(f"{{arg:{name}}}" for name in arguments)
@@ -153,10 +153,8 @@ class JobMaker:
             command_line = f"{self.form.command_line} {body.command_line}".strip()
             check_command_line(command_line)
         if len(command_line.encode()) > MAX_COMMAND_LINE:
-            raise JobError(
-                f"its command line has {len(command_line.encode())} bytes; {MAX_COMMAND_LINE} are possible."
-                " Put long values into an input file."
-            )
+            why = phrase("its command line exceeds {n} bytes: put values into a file.", n=MAX_COMMAND_LINE)
+            raise JobError(why)
         limits = self.limits if body.limits is None else limits_with(body.limits, self.limits)
         target = self.target if body.target is None else target_from(body.target)
         rules = self.app.rules_of_jobs
@@ -195,7 +193,7 @@ class JobMaker:
             slots.append(slot)
         missing = [slot.name for slot in self.form.inputs if slot.name not in {slot.name for slot in slots}]
         if missing:
-            raise JobError(f"it is missing the input {missing[0]!r}. Every job of {self.app.name} needs it.")
+            raise JobError(phrase("it is missing the input {name}, which every job needs.", name=missing[0]))
         return slots
 
     def _extra_slot(self, given: InputBody, place: int) -> job_form.InputSlot:
@@ -213,7 +211,7 @@ class JobMaker:
         names = ", ".join(slot.name for slot in self.form.inputs) or "none"
         if given.name:
             return f"the app has no input {given.name!r}; it has: {names}."
-        return f"it has {count} inputs; the app needs {len(self.form.inputs)} ({names})."
+        return f"it has {several(count, 'input')}; the app needs {len(self.form.inputs)} ({names})."
 
     def _input(self, slot: job_form.InputSlot, given: InputBody, stored: Mapping[str, FileRow]) -> InputFile:
         file, named = stored.get(given.file), given.file_name or given.file

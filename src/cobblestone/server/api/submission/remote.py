@@ -268,7 +268,7 @@ async def _upload(call: Call, token: ApiToken, asked: wire.RemoteCall, parts: Se
     if len(parts) != len(names):
         names = tuple(part.filename or "" for part in parts)
     if set(names) - set(asked.names):
-        raise JobError(f"The call names {len(asked.names)} files, and {len(parts)} others came with it.")
+        raise JobError(f"Files that the call names: {len(asked.names)}; with it came {len(parts)}.")
     for name, part in zip(names, parts, strict=True):
         staged = await api_files.receive(call.ctx, api_files.pieces(part))
         claimed = name.removeprefix("jf_")
@@ -280,12 +280,14 @@ async def _upload(call: Call, token: ApiToken, asked: wire.RemoteCall, parts: Se
 
 
 async def _on_batch(call: Call, token: ApiToken, asked: wire.RemoteCall) -> str:
-    """Answer ``abort_batch``, ``retire_batch`` and ``set_expire_time``; since batches do not expire here, any time will do."""
+    """Answer ``abort_batch``, ``retire_batch`` and ``set_expire_time``, which is refused."""
     batch = await call.read(lambda db: _batch_called(db, token, asked.batch_id, asked.batch_name))
     if asked.action == "abort_batch":
         await api.cancel_batch.handler(call, batch_id=batch.id)
     elif asked.action == "retire_batch":
         await api.retire_batch.handler(call, batch_id=batch.id)
+    else:
+        raise Conflict("Batches do not expire here. Retire the batch when its outputs are fetched.")
     return SUCCESS
 
 

@@ -22,6 +22,7 @@ from cobblestone.server.web.operator import version_labels
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.http.api import ApiProblem
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.languages import translate_error
 from cobblestone.service.pages.pages import POST, Handler, Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
 from cobblestone.store.catalog import apps
@@ -54,10 +55,10 @@ class ForSubmitters(Pages[ProjectSite]):
             try:
                 return await handler(visit, token)
             except NotFound as error:
-                raise PageError(404, _("Not found"), str(error)) from error
+                raise PageError(404, _("Not found"), translate_error(error)) from error
             except REFUSALS as error:
                 status = error.status if isinstance(error, ApiProblem) else 409
-                raise PageError(status, _("Not possible now"), str(error)) from error
+                raise PageError(status, _("Not possible now"), translate_error(error)) from error
 
         return self._site.own_page(guarded)
 

@@ -34,6 +34,7 @@ from cobblestone.server.web.submitting.batches import REFUSALS, ForSubmitters, c
 from cobblestone.server.web.submitting.drafts import BadDraft, Draft, Fault, GivenFile, arguments_of
 from cobblestone.service.http import api as http
 from cobblestone.service.languages import gettext as _
+from cobblestone.service.languages import translate_error
 from cobblestone.service.pages.pages import POST, shows
 from cobblestone.service.pages.site import PageError
 from cobblestone.store.catalog import apps, files
@@ -66,7 +67,7 @@ class NewBatchPages(ForSubmitters):
             except BadDraft as error:
                 return self._form(visit, app, form, typed, error.faults)
             except REFUSALS as error:
-                return self._form(visit, app, form, typed, [Fault(str(error))])
+                return self._form(visit, app, form, typed, [Fault(translate_error(error))])
 
     def _form(
         self, visit: ProjectVisit, app: App, form: JobForm, typed: Mapping[str, str], faults: Sequence[Fault]
