@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -699,9 +700,7 @@ def test_a_text_of_signs_that_begin_nothing_is_given_up_soon() -> None:
     [(bytes(SHORT + 1), bytes(SHORT)), (b"<" * (FEW + 1), b"<" * FEW), ("<" * (FEW + 1), "<" * FEW)],
     ids=["bytes", "elements", "elements of a text"],
 )
-def test_a_long_message_is_read_beside_the_event_loop_and_a_short_one_at_once(
-    long: bytes | str, short: bytes | str
-) -> None:
+def test_a_long_message_is_read_beside_the_event_loop_and_a_short_one_at_once(long: Any, short: Any) -> None:
     async def read() -> tuple[object, object]:
         others_go_on = threading.Event()
         task = asyncio.create_task(read_aside(lambda _: others_go_on.wait(10), long))
