@@ -35,7 +35,7 @@ from cobblestone.domain.job_form import find_placeholders, legal_name
 from cobblestone.domain.texts import folder_name, markup_in, without_markup
 from cobblestone.domain.work import OutputSpec
 from cobblestone.launcher import cobblestone_runtime
-from cobblestone.ops.aside import FEW, SHORT, is_short, read_aside
+from cobblestone.ops.aside import FEW, LITTLE, SHORT, is_short, read_aside
 from cobblestone.policy.validation import archives, comparison, documents, numeric
 from cobblestone.service import languages
 from cobblestone.service.pages import fields, site, wording
@@ -697,8 +697,13 @@ def test_a_text_of_signs_that_begin_nothing_is_given_up_soon() -> None:
 
 @pytest.mark.parametrize(
     ("long", "short"),
-    [(bytes(SHORT + 1), bytes(SHORT)), (b"<" * (FEW + 1), b"<" * FEW), ("<" * (FEW + 1), "<" * FEW)],
-    ids=["bytes", "elements", "elements of a text"],
+    [
+        (bytes(SHORT + 1), bytes(SHORT)),
+        (b"<" * (LITTLE + 1), b"<" * LITTLE),
+        (b"<" * (FEW + 1) + bytes(LITTLE), b"<" * FEW + bytes(LITTLE)),
+        ("<" * (FEW + 1) + " " * LITTLE, "<" * FEW + " " * LITTLE),
+    ],
+    ids=["bytes", "little", "elements", "elements of a text"],
 )
 def test_a_long_message_is_read_beside_the_event_loop_and_a_short_one_at_once(long: Any, short: Any) -> None:
     async def read() -> tuple[object, object]:
