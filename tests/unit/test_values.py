@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 import pytest
 
@@ -23,11 +23,11 @@ VALUES = [
 
 @pytest.mark.parametrize(("original", "changes"), VALUES, ids=lambda each: type(each).__name__)
 def test_a_changed_copy_is_what_replace_makes(original: HostDescription, changes: dict[str, object]):
-    before = {field.name: getattr(original, field.name) for field in fields(original)}
+    before = {each.name: getattr(original, each.name) for each in fields(original)}
     copy = changed(original, **changes)
     assert copy == replace(original, **changes)
     assert copy is not original
-    assert {field.name: getattr(original, field.name) for field in fields(original)} == before
+    assert {each.name: getattr(original, each.name) for each in fields(original)} == before
 
 
 def test_a_field_that_does_not_exist_is_refused():
@@ -70,3 +70,27 @@ def test_a_form_takes_the_fields_of_the_same_names() -> None:
     assert form_of(Form, Form(name="first", size=1), Source("second")) == Form(name="first", size=1)
     with pytest.raises(TypeError, match="name"):
         form_of(Form, object(), size=1)
+    with pytest.raises(TypeError, match="weight"):
+        form_of(Form, Source("a", 5), weight=1)
+
+
+def test_a_form_that_is_more_than_its_fields_is_made_by_its_class() -> None:
+    @dataclass(frozen=True)
+    class Frozen:
+        name: str
+        sizes: list[int] = field(default_factory=list[int])
+
+    @value()
+    class Checked:
+        name: str
+        sizes: list[int] = field(default_factory=list[int])
+
+        def __post_init__(self) -> None:
+            self.sizes.append(len(self.name))
+
+    frozen = form_of(Frozen, Checked("abc"))
+    assert frozen == Frozen("abc", [3])
+    assert form_of(Checked, Frozen("ab"), sizes=[]).sizes == [2]
+    first, second = (form_of(Frozen, GPU, name="x") for _ in range(2))
+    assert first == second
+    assert first.sizes is not second.sizes

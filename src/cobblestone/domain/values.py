@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from typing import Any, NewType, TypeVar, dataclass_transform
 
@@ -34,22 +34,33 @@ def form_of(cls: type[T], *sources: object, **more: Any) -> T:
 
     The first source that has an attribute of that name is taken; a field that none of them has keeps its default.
     """
-    plan = _taken.get(key := (cls, *map(type, sources), *more))
-    if plan is None:
-        of_struct: tuple[str, ...] = getattr(cls, "__struct_fields__", ())
-        names = of_struct or tuple(each.name for each in fields(cls))  # type: ignore[arg-type]  # a dataclass, then
-        wanted = [name for name in names if name not in more]
-        plan = _taken[key] = [
-            (name, place) for name in wanted for place in [_first_with(name, sources)] if place is not None
-        ]
-    for name, place in plan:
-        more[name] = getattr(sources[place], name)
-    return cls(**more)
+    key = (cls, *map(type, sources), *more)
+    make = _makers.get(key)
+    if make is None:
+        make = _makers[key] = _maker(cls, sources, tuple(more))
+    return make(sources, *more.values())
 
 
-_taken: dict[
-    tuple[object, ...], list[tuple[str, int]]
-] = {}  # which fields a kind of value takes from which source
+_makers: dict[
+    tuple[object, ...], Callable[..., Any]
+] = {}  # by kinds of value and sources, and names of the rest
+
+
+def _maker(cls: type[T], sources: tuple[object, ...], more: tuple[str, ...]) -> Callable[..., T]:
+    """Return what makes the value, written out like a copier: a loop and a call by keywords take three times as long."""
+    of_struct: tuple[str, ...] = getattr(cls, "__struct_fields__", ())
+    known = {} if of_struct else {each.name: each.default for each in fields(cls)}  # type: ignore[arg-type]  # a dataclass, then
+    values = {name: name for name in more}
+    for name in of_struct or known:
+        if name not in values and (place := _first_with(name, sources)) is not None:
+            values[name] = f"_sources[{place}].{name}"
+    head = f"def made({', '.join(['_sources', *more])}):"
+    usual = {name: each for name, each in known.items() if name not in values and each is not MISSING}
+    if known.keys() == values.keys() | usual.keys() and made_of_fields(cls):
+        filled = values | {name: f"_usual_{name}" for name in usual}
+        return _filled(cls, head, filled, {f"_usual_{name}": each for name, each in usual.items()})
+    arguments = ", ".join(f"{name}={text}" for name, text in values.items())
+    return _written([head, f"return _cls({arguments})"], {"_cls": cls})
 
 
 def _first_with(name: str, sources: tuple[object, ...]) -> int | None:
@@ -66,11 +77,21 @@ def _copier(cls: type[T]) -> Callable[[T], T]:
     """Return a copier, written out field by field, as dataclasses write their ``__init__``, since no loop is as fast."""
     if not made_of_fields(cls):
         raise TypeError(f"{cls.__name__} is not a plain value: copy it with dataclasses.replace.")
-    lines = [f"copy.{each.name} = original.{each.name}" for each in fields(cls)]  # type: ignore[arg-type]  # a dataclass
-    source = "\n    ".join(["def copied(original):", "copy = new(cls)", *lines, "return copy"])
-    scope: dict[str, Any] = {"new": object.__new__, "cls": cls}
-    exec(source, scope)  # noqa: S102  # names of our own classes' fields, nothing else
-    return scope["copied"]
+    names = [each.name for each in fields(cls)]  # type: ignore[arg-type]  # a dataclass
+    return _filled(cls, "def made(original):", {name: f"original.{name}" for name in names}, {})
+
+
+def _filled(cls: type[T], head: str, values: dict[str, str], scope: dict[str, Any]) -> Callable[..., T]:
+    """Write a function that makes a plain value by setting its fields."""
+    lines = [f"_made.{name} = {text}" for name, text in values.items()]
+    return _written(
+        [head, "_made = _new(_cls)", *lines, "return _made"], {"_new": object.__new__, "_cls": cls, **scope}
+    )
+
+
+def _written(lines: list[str], scope: dict[str, Any]) -> Callable[..., Any]:
+    exec("\n    ".join(lines), scope)  # noqa: S102  # names of our own classes' fields, nothing else
+    return scope["made"]
 
 
 UserId = NewType("UserId", int)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from cobblestone.domain.hosts import Host, HostDescription
 from cobblestone.domain.reasons import Reason, reason
@@ -61,6 +62,7 @@ class HostDecision:
     reasons: tuple[Reason, ...] = ()
 
 
+@lru_cache(2048)  # computers ask again
 def hashed_cpid(host_cpid: str, email_addr: str) -> str:
     """Return the host CPID as the project stores it: MD5 of the client's id followed by the e-mail address, in hex.
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import IntEnum, StrEnum
 from typing import NamedTuple, TypeVar
 
 from cobblestone.domain.errors import IllegalTransition
@@ -203,7 +203,7 @@ class Transition:
     reasons: tuple[Reason, ...] = ()  #: why, in the order of the effects
 
 
-class Cause(Enum):
+class Cause(StrEnum):
     """The cause of a state change, in the past tense; the value is the text in diagrams and errors."""
 
     RELEASED = "released"

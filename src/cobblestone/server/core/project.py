@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -112,7 +113,11 @@ _KEY_LETTERS = 32
 
 def notice_key(secret: bytes, user: User) -> str:
     """Return the key of an account's notices; it only gives access to them, until the account gets new keys."""
-    text = f"notices {user.id} {user.authenticator}"
+    return _key(secret, f"notices {user.id} {user.authenticator}")
+
+
+@lru_cache(2048)  # every reply to a client says it
+def _key(secret: bytes, text: str) -> str:
     return hmac.digest(secret, text.encode(), "sha256").hex()[:_KEY_LETTERS]
 
 

@@ -111,7 +111,8 @@ class FairQueue(Generic[S, P]):
         self._served[sender] = next(self._numbers)
         if part is not None:
             self._parts.add((sender, part))
-        self._rank(sender)
+        if self._n_waiting:
+            self._rank(sender)
 
     def leave(self, sender: S, part: P | None) -> None:
         """Release a place."""
@@ -123,8 +124,9 @@ class FairQueue(Generic[S, P]):
                 self._served.pop(sender, None)
         if part is not None:
             self._parts.discard((sender, part))
-        self._rank(sender)
-        self._fill()
+        if self._n_waiting:
+            self._rank(sender)
+            self._fill()
 
     def _forget(self, waiting: _Waiting[S, P]) -> None:
         lines = self._waiting.get(waiting.sender, ({}, {}))

@@ -74,6 +74,7 @@ class RowMapper(Generic[T]):
                     self._parts.append((name, first, how))
                 else:
                     self._parts.append((name, first, self._add(name, kind, how)))
+        self.columns = ", ".join(self.names)  #: for a query
         load = self._loader()
         self.load: Callable[[Row], T] = lru_cache(shared)(load) if shared else load
         """Make a value of a row that begins with these columns."""
@@ -125,11 +126,6 @@ class RowMapper(Generic[T]):
         self.names += inner.names
         self._stored += [_Stored(name, f"{name}.{each.path}", each.encode) for each in inner._stored]
 
-    @property
-    def columns(self) -> str:
-        """Return the columns for a query."""
-        return ", ".join(self.names)
-
     def of(self, table: str) -> str:
         """Return the columns for a query, each of which is one of ``table`` (name or alias)."""
         return ", ".join(f"{table}.{name}" for name in self.names)
@@ -138,6 +134,7 @@ class RowMapper(Generic[T]):
         """Return this mapper for use inside another one whose query has the table under this name."""
         mapper = copy(self)
         mapper.names = tuple(f"{table}.{name}" for name in self.names)
+        mapper.columns = ", ".join(mapper.names)
         return mapper
 
     def writer(self, *, without: Iterable[str] = ()) -> RowWriter[T]:

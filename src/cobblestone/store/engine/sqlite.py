@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ _FAULTS_OF_JOBS = (
 
 class SqliteCursor(apsw.Cursor):
     """The result of a statement."""
+
+    __slots__ = ()
 
     @property
     def rowcount(self) -> int:
@@ -125,8 +128,7 @@ class SqliteConnection(apsw.Connection):
         rows: list[Row] = []
         for start in range(0, len(values), MAX_VALUES):
             part = values[start : start + MAX_VALUES]
-            places = ",".join("?" * len(part))
-            rows += self.execute(sql.replace("(??)", f"({places})"), [*parameters, *part]).fetchall()
+            rows += self.execute(_with_places(sql, len(part)), [*parameters, *part]).fetchall()
         return rows
 
     def column_names(self, table: str, /) -> list[str]:
@@ -134,6 +136,11 @@ class SqliteConnection(apsw.Connection):
         return [
             row[0] for row in self.execute("SELECT name FROM pragma_table_info(?) ORDER BY cid", (table,))
         ]
+
+
+@lru_cache(CACHED_STATEMENTS)
+def _with_places(sql: str, n: int) -> str:
+    return sql.replace("(??)", f"({','.join('?' * n)})")
 
 
 def open_reader(path: Path) -> Any:  # Any: see the top of this file

@@ -17,6 +17,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Annotated
 from urllib.parse import parse_qsl, quote_plus
 
@@ -26,6 +27,9 @@ from cobblestone.domain.people import Team
 from cobblestone.domain.values import value
 from cobblestone.wire.text.table import Amount, Count, FieldTable, Flag, Inside, Marked, Number, Text, Whole
 from cobblestone.wire.text.writer import decimal, one_line, printable, scalar, scalars, whole
+
+#: Hashes that are kept: every reply to a client says two, and most people's computers ask again.
+KEPT = 2048
 
 
 def md5_hex(text: str | bytes) -> str:
@@ -58,11 +62,13 @@ def weak_authenticator(user_id: int, authenticator: str, secret: str) -> str:
     return f"{user_id}_{md5_hex(authenticator + secret)}"
 
 
+@lru_cache(KEPT)
 def email_hash(email_addr: str) -> str:
     """Return the key by which clients match accounts of one person on several projects."""
     return md5_hex(email_addr.lower())
 
 
+@lru_cache(KEPT)
 def external_cpid(cross_project_id: str, email_addr: str) -> str:
     """Return the cross-project id that is shown and exported: MD5 of the internal one and the e-mail address."""
     return md5_hex(cross_project_id + email_addr)

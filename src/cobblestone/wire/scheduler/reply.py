@@ -380,9 +380,7 @@ def write_scheduler_reply(reply: SchedulerReply) -> bytes:
     messages = "".join(map(_write_message, reply.messages))
     if reply.project_is_down:
         return _WRITTEN_DOWN.write(reply, messages=messages).encode()
-    feeds = files = ""
-    if reply.rss_feeds:  # the second one is the user's own
-        feeds = f"<rss_feeds>\n{''.join(map(_WRITTEN_FEED.write, reply.rss_feeds))}</rss_feeds>\n"
+    files = ""
     if reply.project_files:
         files = f"<project_files>\n{write_file_refs(reply.project_files)}</project_files>\n"
     return _WRITTEN_REPLY.write(
@@ -395,7 +393,7 @@ def write_scheduler_reply(reply: SchedulerReply) -> bytes:
         file_challenge=_write_challenge(reply.file_challenge) if reply.file_challenge else "",
         no_cpu_apps="" if reply.no_cpu_apps is None else scalar("no_cpu_apps", reply.no_cpu_apps),
         no_rsc_apps="".join(verbatim("no_rsc_apps", name) for name in reply.no_rsc_apps),
-        rss_feeds=feeds,
+        rss_feeds=_write_feeds(reply.rss_feeds),
         gui_urls=_write_gui_urls(reply.gui_urls),
         project_files=files,
     ).encode()
@@ -444,6 +442,11 @@ def _write_challenge(challenge: FileChallenge) -> str:
 @lru_cache(maxsize=16)  # hardly ever more than one set is in use
 def _write_gui_urls(gui_urls: tuple[GuiUrl, ...]) -> str:
     return f"<gui_urls>\n{''.join(map(_WRITTEN_GUI_URL.write, gui_urls))}</gui_urls>\n" if gui_urls else ""
+
+
+@lru_cache(maxsize=2048)  # the second one is the user's own
+def _write_feeds(feeds: tuple[RssFeed, ...]) -> str:
+    return f"<rss_feeds>\n{''.join(map(_WRITTEN_FEED.write, feeds))}</rss_feeds>\n" if feeds else ""
 
 
 def _write_message(message: Message) -> str:
