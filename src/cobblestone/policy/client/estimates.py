@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
+from functools import lru_cache
 
 from cobblestone.policy.client.core.state import LONGEST
 
@@ -137,8 +138,11 @@ class VersionHistory:
     @property
     def correction(self) -> float | None:
         """The factor for the next job's estimate; None while nothing is known."""
-        if not self.ratios:
-            return None
-        middle = statistics.median(self.ratios)
-        usual = [ratio for ratio in self.ratios if ratio >= EARLY * middle]
-        return statistics.median(usual)
+        return _usual(self.ratios) if self.ratios else None
+
+
+@lru_cache(maxsize=1024)
+def _usual(ratios: tuple[float, ...]) -> float:
+    """Return the median without jobs that ended early."""
+    middle = statistics.median(ratios)
+    return statistics.median([ratio for ratio in ratios if ratio >= EARLY * middle])

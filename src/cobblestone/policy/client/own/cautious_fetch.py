@@ -31,10 +31,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.values import float_sum, value
 from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.core.state import NEVER, ClientJob, CoreState, Phase
 from cobblestone.policy.client.own.history import KNOWN, JobOutlook
@@ -260,7 +260,7 @@ def fetch_in_time(
     return plan
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Host:
     """The work of a host, and its deadlines."""
 

@@ -27,10 +27,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.values import float_sum, value
 from cobblestone.policy.client.estimates import remaining_2007
 
 #: Jobs of an app that must have ended without one that misled before anything is believed unseen ...
@@ -53,7 +53,7 @@ class ProgressClaim(NamedTuple):
     certain: bool = False  #: it is late whatever it reports
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Trials:
     """How far the progress reports of an app are trusted."""
 
@@ -138,7 +138,7 @@ class CurvePoint(NamedTuple):
     until: float  #: ... when it was next seen to say more, or had ended
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RemainingNeed:
     """Seconds of computing that a job still needs."""
 
@@ -146,7 +146,7 @@ class RemainingNeed:
     least: float  #: only one job of twenty needs less; 0 while too little is known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AppHistory:
     """The latest jobs of an app."""
 
@@ -205,10 +205,10 @@ class AppHistory:
 
     def need(self, *, estimate: float, used: float, fraction: float | None) -> RemainingNeed:
         """Return the remaining need of a job; ``estimate`` is the project's for the whole job, ``used`` its time so far."""
-        by_sizes = self.by_sizes(estimate, used, fraction)
         by_progress = self._by_progress(used, fraction)
         if by_progress is not None and self.truthful:
             return by_progress
+        by_sizes = self.by_sizes(estimate, used, fraction)
         least = self._by_curve(used, fraction)
         # an app whose progress has misled foretells no job that is larger than all before it
         surely = min(least, max(0.0, self.ordered[-1] * estimate - used)) if any(self.misled) else least
@@ -226,12 +226,14 @@ class AppHistory:
 
     def _farthest(self, fraction: float) -> float | None:
         """Return the greatest possible progress of a job with this report; None if nothing is known."""
-        near = self.curve[bisect_left(self.curve, (fraction, 0.0, 0.0)) :]
-        if len(near) < FEWEST_NEAR:
+        curve = self.curve
+        first = bisect_left(curve, (fraction, 0.0, 0.0))
+        if len(curve) - first < FEWEST_NEAR:
             return None
-        last = near[:NEAREST][-1].fraction
+        last = curve[min(first + NEAREST, len(curve)) - 1].fraction
+        near = curve[first : bisect_right(curve, (last, math.inf, math.inf))]
         # a job that says the same as another did may go on saying it for as long
-        return max([p.until if p.fraction == fraction else p.part for p in near if p.fraction <= last])
+        return max([p.until if p.fraction == fraction else p.part for p in near])
 
     def _by_progress(self, used: float, fraction: float | None) -> RemainingNeed | None:
         band = band_of(used, fraction)
@@ -340,7 +342,7 @@ class PastJob(NamedTuple):
     app: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class JobOutlook:
     """The expected next job of a project."""
 
@@ -356,7 +358,7 @@ class JobOutlook:
     hopeless: bool = False  #: none of its jobs could have been in time here
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ProjectHistory:
     """The latest jobs of a project."""
 

@@ -31,7 +31,7 @@ long ago is forgotten, so each project has its second chance.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cobblestone.domain.values import value
 
@@ -42,7 +42,7 @@ MEMORY = 30 * 86400.0
 FEW_GAPS = 3.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Interruptions:
     """Statistics on the host's off-times; sums fade with :data:`MEMORY`."""
 
@@ -89,7 +89,7 @@ def can_be_in_time(
     return interruptions.wall_seconds(computing, deviations=-luck) <= seconds_left
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class GivingUp:
     """How many more jobs of one project may be given up; a day's allowance at most."""
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import nlargest
 
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.values import float_sum, value
 from cobblestone.policy.client.core.reasons import why
 from cobblestone.policy.client.core.state import ClientJob, CoreState, Phase
 from cobblestone.policy.client.core.values import CPU, GpuExclusion
@@ -27,7 +27,7 @@ from cobblestone.policy.client.recent.rec import Devices, GpuType
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ProjectLimits:
     """The volunteer's limits on one project; 0 or absent = none."""
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, heapreplace
 
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.values import float_sum, value
 from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.core.values import CPU
 from cobblestone.policy.client.recent.concurrency import ProjectLimits, Together
@@ -39,7 +39,7 @@ _LONGEST_PAUSE = 63
 LEVEL_PER_FLOP = 200.0 / 1e9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class QueueProject:
     """The attributes of a project that the simulation uses."""
 
@@ -241,6 +241,11 @@ class Picks:
         for number in range(len(self._groups)):
             used += self._settle_group(number, recs, scale, self._devices.ncpus - used)
         self.used[CPU] = used
+
+    @property
+    def steady(self) -> bool:
+        """Return whether what runs stays the same until a job ends."""
+        return not (self.contested or self._choose_again or self._crowded)
 
     def used_by(self, project: int, kind: str) -> float:
         """Return how many instances of a device type a project uses."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.values import float_sum, value
 from cobblestone.policy.client.core.state import CoreState
 
 SECONDS_PER_DAY = 86400.0
@@ -26,7 +26,7 @@ NO_SHARE_RANK = 1000.0
 PICK_CHARGE = 1.0 / 24.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class GpuType:
     """GPUs of one type; ``relative_speed`` is that of one instance in units of a CPU.
 
@@ -50,7 +50,7 @@ def gpu_relative_speed(*, peak_flops: float, cpu_flops: float) -> float:
     return GPU_EFFICIENCY * peak_flops / cpu_flops if cpu_flops > 0 else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Devices:
     """The devices that may be used."""
 

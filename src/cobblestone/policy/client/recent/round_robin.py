@@ -80,7 +80,13 @@ def simulate_devices(
             step = ended[-1][0]
         elif (end := rundown.next_end()) is not None:
             step, ending = _next_step(*end)
+            steady = ending is None and picks.steady
             rundown.pass_time(step)
+            while steady and ending is None and (end := rundown.next_end()) is not None:
+                _book(outlook, picks, caps, time, step, buffer_total)
+                time += step
+                step, ending = _next_step(*end)
+                rundown.pass_time(step)
             ended = [(step, ending)] if ending is not None else []
         else:
             break

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from heapq import merge
 from itertools import chain
 
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.values import float_sum, value
 from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.core.values import CPU
@@ -97,7 +97,7 @@ def make_device_run_list(
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Precedence:
     """Jobs with precedence regardless of turns: by id() those in deadline trouble and preferred ones."""
 
@@ -123,7 +123,7 @@ class _Precedence:
         return not urgent, not job.gpu, patient, not keeps, not endangered
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Crowd:
     """Summary of all jobs, made before each of them is considered."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.values import float_sum, value
 from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.core.state import ClientJob, PlannedFetch
 from cobblestone.policy.client.core.values import CPU, FetchRequest
@@ -51,7 +51,7 @@ class DeviceFetchProject:
     limits: ProjectLimits = ProjectLimits()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FetchSettings:
     """Settings for all projects."""
 
