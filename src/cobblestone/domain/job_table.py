@@ -15,7 +15,6 @@ from cobblestone.domain.values import value
 
 #: Columns that are neither inputs nor arguments.
 OWN_COLUMNS = ("name", "priority", "command_line")
-MAX_FIELD = 1_000_000
 _ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b", b"7z\xbc\xaf", b"\xfd7zXZ")
 
 
@@ -69,7 +68,6 @@ def read_table(text: str, input_names: Collection[str]) -> Iterator[TableRow | T
     Raises:
         TableFault: its columns cannot be told.
     """
-    csv.field_size_limit(MAX_FIELD)
     lines = _lines(text)
     rows = csv.reader(lines, delimiter=_delimiter(lines), strict=True)
     line = 1
