@@ -17,6 +17,7 @@ from cobblestone.ops.metrics import METRICS
 from cobblestone.server.operation.alerts import Watcher
 from cobblestone.service.health import DaemonBeat, DaemonHealth
 from cobblestone.service.supervision import DaemonTask, run_daemon
+from cobblestone.store.engine.database import in_background
 from cobblestone.store.operation.figures import samples
 
 
@@ -228,3 +229,20 @@ def test_warnings_are_mailed_once_an_hour(tmp_path_factory: pytest.TempPathFacto
         assert world.value("SELECT COUNT(*) FROM mail") == 4
     finally:
         world.close()
+
+
+def test_what_daemons_write_lets_requests_pass(world: World):
+    found: list[bool] = []
+
+    async def step() -> int:
+        found.append(in_background.get())
+        found.append(await asyncio.to_thread(in_background.get))
+        raise asyncio.CancelledError
+
+    async def run() -> bool:
+        daemon = asyncio.create_task(run_daemon(world.ctx, DaemonTask(name="some", step=step)))
+        await asyncio.wait({daemon})
+        return in_background.get()
+
+    assert world.run(run()) is False
+    assert found == [True, True]
