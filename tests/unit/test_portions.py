@@ -17,11 +17,11 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision.time, "monotonic", lambda: 0.0)
 
 
-def sizes(portion: Portion, *writes: tuple[int, float]) -> list[int]:
+def sizes(portion: Portion, *writes: tuple[int, float], waiting: int = 1) -> list[int]:
     """The size after each write of so many rows, which took so many seconds."""
     found: list[int] = []
     for n, seconds in writes:
-        portion.took(n, -seconds)
+        portion.took(n, -seconds, waiting=waiting)
         found.append(portion.size)
     return found
 
@@ -31,13 +31,14 @@ def test_quick_writes_let_it_grow_slowly_and_slow_ones_shrink_at_once():
     assert portion.size == LEAST_PORTION == 10
     assert sizes(portion, *[(10, QUICK), (12, QUICK), (14, QUICK), (16, QUICK)]) == [12, 14, 16, 19]
     assert sizes(portion, (3, QUICK)) == [19], "there were no more rows"
+    assert sizes(portion, (19, SLOW), waiting=0) == [22], "nobody waits"
     assert sizes(portion, (80, SLOW), (20, SLOW), (1, SLOW)) == [20, LEAST_PORTION, LEAST_PORTION]
 
 
 def test_it_has_a_bound():
     portion = Portion(100)
     for _ in range(100):
-        portion.took(portion.size, -QUICK)
+        portion.took(portion.size, -QUICK, waiting=1)
     assert portion.size == 100
     assert Portion(5).size == 5
     assert sizes(Portion(5), (5, QUICK), (5, SLOW)) == [5, 5]

@@ -211,11 +211,14 @@ class Portion:
         self._largest = largest
         self.size = min(LEAST_PORTION, largest)  #: of the next write
 
-    def took(self, n: int, began: float) -> None:
-        """Learn from a write of ``n`` rows that began then (monotonic clock) and ends now."""
+    def took(self, n: int, began: float, *, waiting: int) -> None:
+        """Learn from a write of ``n`` rows that began then (monotonic clock) and ends now, while so many others wait.
+
+        While nobody waits it grows: many rows in a write cost less.
+        """
         seconds = time.monotonic() - began
         wanted = max(self.size, n + n // 8 + 1)  # slowly, for the next rows may take longer each
-        if seconds > BACKGROUND_SECONDS:
+        if waiting and seconds > BACKGROUND_SECONDS:
             wanted = int(n * BACKGROUND_SECONDS / seconds)
         self.size = min(self._largest, max(LEAST_PORTION, wanted))
 

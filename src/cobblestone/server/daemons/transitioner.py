@@ -198,7 +198,7 @@ class Transitioner:
         self._settle(tx, [view for view in due if uses_ledger(found_apps[view.workunit.app_id])], now=now)
         lost = [result_id for view, transition in decided for result_id in lost_for_credit(view, transition)]
         ledger.take_back_provisional(tx, lost, now=now)
-        self._portion.took(len(due), began)
+        self._portion.took(len(due), began, waiting=self._ctx.store.backlog())
         return len(due)
 
     def _apply_and_finish(

@@ -107,7 +107,7 @@ class Validator:
             else:
                 reports.append((view, report))
         self._apply(tx, reports)
-        self._portion.took(len(ids), began)
+        self._portion.took(len(ids), began, waiting=self._ctx.store.backlog())
         return slow
 
     async def _begin_in_workers(self, ids: list[WorkunitId]) -> None:
