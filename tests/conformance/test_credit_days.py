@@ -119,7 +119,8 @@ def test_jobs_that_end_and_tasks_that_wait_stand_beside_the_credit_of_the_day(ca
             [(1, "a", 2), (2, "b", 2), (3, "c", 4)],
         )
     )
-    catalogue.write(lambda tx: job_results.note_tasks(tx, day=today))
+    counts = catalogue.read(job_results.count_tasks)
+    catalogue.write(lambda tx: job_results.note_tasks(tx, counts, day=today))
     (day,) = catalogue.read(lambda db: job_results.app_days(db, AppId(5)))
     assert (day.n_success, day.n_error, day.n_unsent, day.n_in_progress, day.granted) == (5, 1, 2, 1, 10.0)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import resource
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from tests.helpers.project_world import empty_database
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.installation import how_to_install
 from cobblestone.store.engine import database
-from cobblestone.store.engine.database import Asks, Store, Transaction
+from cobblestone.store.engine.database import Asks, Operation, Store, Transaction, in_background
 from cobblestone.store.engine.engine import Parameters
 from cobblestone.store.people import users
 
@@ -151,6 +153,54 @@ def test_a_long_transaction_leaves_the_other_writes_to_the_next_one(
     assert not second.done()
     gates[2].set()
     assert second.result(10)
+
+
+def background(store: Store, operation: Operation[Any]) -> Future[Any]:
+    """A write of a daemon."""
+    context = copy_context()
+    context.run(in_background.set, True)
+    return context.run(store._writer.submit, operation)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e9])
+def test_writes_of_daemons_let_those_of_requests_pass(
+    store: Store, monkeypatch: pytest.MonkeyPatch, seconds: float
+):
+    monkeypatch.setattr(database, "BACKGROUND_SECONDS", seconds)
+    done: list[tuple[str, Transaction]] = []
+    last: list[Future[Any]] = []
+
+    def write(tx: Transaction, *, name: str) -> None:
+        done.append((name, tx))
+        if name == "daemon 1":
+            last.append(store._writer.submit(partial(write, name="request 3")))
+
+    gate = threading.Event()
+    blocked = store._writer.submit(lambda tx: gate.wait())
+    ends = [background(store, partial(write, name=f"daemon {number}")) for number in (1, 2)]
+    ends += [store._writer.submit(partial(write, name=f"request {number}")) for number in (1, 2)]
+    gate.set()
+    for end in (blocked, *ends, *last):
+        end.result(10)
+    last[0].result(10)
+    between = ["daemon 1", "request 3", "daemon 2"] if seconds == 0 else ["daemon 1", "daemon 2", "request 3"]
+    assert [name for name, _ in done] == ["request 1", "request 2", *between]
+    of_requests, of_daemons = done[0][1], done[2][1]
+    assert done[1][1] is of_requests is not of_daemons, "requests are answered before a daemon's turn"
+
+
+def test_nothing_is_left_for_the_search_for_cycles(store: Store):
+    def keep(tx: Transaction) -> None:
+        tx.kept["itself"] = tx
+
+    gc.collect()
+    gc.disable()
+    try:
+        store.write(keep)
+        store.write(lambda tx: None)
+        assert not [each for each in gc.get_objects() if isinstance(each, Transaction) and each.kept]
+    finally:
+        gc.enable()
 
 
 def test_memory_hears_of_what_was_undone(store: Store):

@@ -15,12 +15,14 @@ from tests.helpers.stated_bounds import wasted_at_most
 from cobblestone.domain.apps import App, AppDispatch, gpu_class_names
 from cobblestone.domain.hosts import HostDescription
 from cobblestone.domain.people import ProjectPreferences, Scope, SubmitRights
-from cobblestone.domain.values import HostId, TeamId, UserId
+from cobblestone.domain.values import HostId, ResultId, TeamId, UserId
 from cobblestone.domain.work import HomogeneousRedundancy, InputFile, JobLimits, Recipients, ReplicationRules
 from cobblestone.policy.dispatch.catalogue import SpeedPopulation, believed_speed
 from cobblestone.server.operation.explain import explain_host, explain_result, explain_workunit
 from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import account_changes, credentials, users
+from cobblestone.store.work.candidates import CandidateQueue
 from cobblestone.wire.scheduler.host import CoprocRequest
 from cobblestone.wire.scheduler.report import StickyFile
 from cobblestone.wire.scheduler.request import InProgressResult
@@ -286,6 +288,31 @@ def test_targeted_jobs_are_found_behind_more_jobs_than_memory_holds(world: World
     world.add_jobs(app, target=Recipients(host_id=HostId(host.id)))
     host.rpc(ask=1)
     assert host.new_results() == ["demo_2_0_0"]
+
+
+def test_few_results_are_read_while_few_are_wanted(world: World, monkeypatch):
+    monkeypatch.setattr("cobblestone.store.work.candidates.FIRST_PAGE", 4)
+    monkeypatch.setattr("cobblestone.store.work.candidates.PAGE", 10)
+    world.add_jobs(world.add_app(), n=60)
+    host = world.host(world.user("alice"), p_ncpus=1)
+    host.rpc()
+    host.rpc(ask=1)
+    assert len(host.new_results()) + len(world.ctx.candidates) == 4
+    queue = CandidateQueue()
+
+    def scan(tx: Transaction) -> tuple[list[int], list[ResultId]]:
+        sizes, found = list[int](), list[ResultId]()
+        for candidate in queue.scan(tx):
+            if len(queue) not in sizes:
+                sizes.append(len(queue))
+            found.append(candidate.result_id)
+        return sizes, found
+
+    sizes, found = world.write(scan)
+    assert sizes[:5] == [4, 8, 16, 26, 36]
+    assert found == [
+        row[0] for row in world.query("SELECT id FROM result WHERE server_state = 2 ORDER BY id")
+    ]
 
 
 # Fairness

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
@@ -18,7 +19,7 @@ from cobblestone.service.http.connections import (
     close_silent_connections,
     connection_class,
 )
-from cobblestone.service.http.lean import lean_connection_class
+from cobblestone.service.http.lean import _Request, lean_connection_class
 from cobblestone.service.http.requests import answer, read_all
 
 pytestmark = pytest.mark.anyio
@@ -127,6 +128,19 @@ async def one_answer(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 
 
 CLOSE = "Connection: close"
+
+
+async def test_a_request_leaves_nothing_for_the_search_for_cycles():
+    async with served() as (_, port, _):
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                await talk(port, post("/busy", b"some", CLOSE))
+            await turns(3)
+            assert not [each for each in gc.get_objects() if isinstance(each, _Request)]
+        finally:
+            gc.enable()
 
 
 async def test_a_request_to_a_busy_path_is_answered_by_its_endpoint_and_any_other_by_the_library() -> None:

@@ -14,9 +14,13 @@ from tests.helpers.project_world import World
 
 from cobblestone.ops.logging import configure_logging
 from cobblestone.ops.metrics import METRICS
+from cobblestone.server.core.comparisons import comparison_kinds
+from cobblestone.server.core.roles import Role
 from cobblestone.server.operation.alerts import Watcher
+from cobblestone.server.run import _project_daemons
 from cobblestone.service.health import DaemonBeat, DaemonHealth
 from cobblestone.service.supervision import DaemonTask, run_daemon
+from cobblestone.store.engine.database import in_background
 from cobblestone.store.operation.figures import samples
 
 
@@ -228,3 +232,30 @@ def test_warnings_are_mailed_once_an_hour(tmp_path_factory: pytest.TempPathFacto
         assert world.value("SELECT COUNT(*) FROM mail") == 4
     finally:
         world.close()
+
+
+def test_what_daemons_write_lets_requests_pass(world: World):
+    found: list[bool] = []
+
+    async def step() -> int:
+        found.append(in_background.get())
+        found.append(await asyncio.to_thread(in_background.get))
+        raise asyncio.CancelledError
+
+    async def run() -> bool:
+        daemon = asyncio.create_task(run_daemon(world.ctx, DaemonTask(name="some", step=step)))
+        await asyncio.wait({daemon})
+        return in_background.get()
+
+    assert world.run(run()) is False
+    assert found == [True, True]
+
+
+def test_kinds_of_comparisons_are_loaded_before_a_daemon_writes(world: World):
+    comparison_kinds.cache_clear()
+
+    async def run() -> int:
+        async with _project_daemons(world.ctx, roles=frozenset({Role.WEB})):
+            return comparison_kinds.cache_info().currsize
+
+    assert world.run(run()) == 1

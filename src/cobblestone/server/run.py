@@ -18,6 +18,7 @@ from cobblestone.ops.environment import Clock, system_clock
 from cobblestone.ops.files import write_durably
 from cobblestone.server.api.submission.webhooks import tell
 from cobblestone.server.app import create_app
+from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder
@@ -145,6 +146,8 @@ def _daemons(
 async def _project_daemons(ctx: ServerContext, *, roles: frozenset[Role]) -> AsyncGenerator[None, None]:
     """Run the daemons of some roles while the block runs."""
     await asyncio.to_thread(ctx.join_processes, roles)
+    # To find and load them takes several milliseconds, in which nobody shall hold the writer.
+    await asyncio.to_thread(comparison_kinds)
     workers = Workers(ctx.settings.checks)
     heartbeat = supervision.Heartbeat(ctx, roles, version=__version__)
     beat = supervision.DaemonTask(

@@ -18,6 +18,7 @@ from cobblestone.domain.errors import StoreError
 from cobblestone.domain.reasons import HealthWarning
 from cobblestone.service.context import ProcessContext, ServiceContext
 from cobblestone.service.health import STEP_LIMIT_SECONDS, DaemonHealth
+from cobblestone.store.engine.database import BACKGROUND_SECONDS, in_background
 from cobblestone.store.engine.process_group import ProcessGroup
 from cobblestone.store.operation.processes import DaemonNote, ProcessRow, note_process, server_processes
 
@@ -120,7 +121,9 @@ ERROR_PAUSE_SECONDS = 2.0
 #: From the start of one small step to the next: under load, rows gather meanwhile, and a step for many costs as much as
 #: one for a few.
 PACE_SECONDS = 0.1
-SMALL_STEP = 100
+SMALL_STEP = 50
+#: Fewer rows in a write would cost twice as much each.
+LEAST_PORTION = 10
 
 #: Does a piece of the work; returns how much was done, 0 when nothing is left.
 Step = Callable[[], Awaitable[int]]
@@ -168,6 +171,7 @@ async def run_daemon(ctx: ProcessContext, daemon: DaemonTask) -> None:
 
     An error is logged and the loop goes on: one bad row must not stop a service.
     """
+    in_background.set(True)
     beat = ctx.health.daemon(daemon.name)
     beat.step_limit, beat.stopped = daemon.step_limit, False
     try:
@@ -198,6 +202,25 @@ async def run_daemon(ctx: ProcessContext, daemon: DaemonTask) -> None:
             await _until(began + PACE_SECONDS)
     finally:
         beat.stopped = True
+
+
+class Portion:
+    """How many rows a daemon's write takes, so that it does not hold the writer for long: learnt from those before."""
+
+    def __init__(self, largest: int) -> None:
+        self._largest = largest
+        self.size = min(LEAST_PORTION, largest)  #: of the next write
+
+    def took(self, n: int, began: float, *, waiting: int) -> None:
+        """Learn from a write of ``n`` rows that began then (monotonic clock) and ends now, while so many others wait.
+
+        While nobody waits it grows: many rows in a write cost less.
+        """
+        seconds = time.monotonic() - began
+        wanted = max(self.size, n + n // 8 + 1)  # slowly, for the next rows may take longer each
+        if waiting and seconds > BACKGROUND_SECONDS:
+            wanted = int(n * BACKGROUND_SECONDS / seconds)
+        self.size = min(self._largest, max(LEAST_PORTION, wanted))
 
 
 def in_turn(processes: ProcessGroup, role: str, step: Step) -> Step:

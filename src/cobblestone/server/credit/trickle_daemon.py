@@ -21,7 +21,8 @@ from cobblestone.store.work.messages import StoredTrickle
 from cobblestone.store.work.rows import LOCKED_WORKUNITS
 from cobblestone.wire.client.task_messages import CREDIT_VARIETY, read_run_time
 
-BATCH = 100
+#: Messages in one write: a few milliseconds, in which nothing else can write on SQLite.
+BATCH = 50
 SYSTEM = "trickle"
 
 

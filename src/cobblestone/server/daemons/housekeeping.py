@@ -27,7 +27,7 @@ from cobblestone.server.credit.scales import kept_scales, update_scales
 from cobblestone.server.files.exports import last_export
 from cobblestone.store.credit import app_credit, contributions, history
 from cobblestone.store.credit import app_credit as averages
-from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import ranking
 from cobblestone.store.people import account_changes, consents, credentials, hosts
 from cobblestone.store.work import archive, job_results
@@ -128,18 +128,12 @@ class HistoryKeeper:
 
     async def step(self) -> int:
         """Take in some entries; without new ones, merge old days into weeks."""
-        now = self._ctx.clock()
-        look = abs(now - self._look_time) >= LOOK_SECONDS
-
-        def transact(tx: Transaction) -> int:
-            if look:
-                job_results.note_tasks(tx, day=day_of(now))
-            return history.follow_ledger(tx, now=now) or history.thin(tx, now=now)
-
-        done = await self._ctx.store.awrite(transact)
-        if look:
+        now, store = self._ctx.clock(), self._ctx.store
+        if abs(now - self._look_time) >= LOOK_SECONDS:
+            counts = await store.aread(job_results.count_tasks)
+            await store.awrite(partial(job_results.note_tasks, counts=counts, day=day_of(now)))
             self._look_time = now
-        return done
+        return await store.awrite(lambda tx: history.follow_ledger(tx, now=now) or history.thin(tx, now=now))
 
 
 class StatisticsUpdater:

@@ -1,11 +1,12 @@
 """The validator: compares results, chooses the canonical one, and grants credit.
 
-Workunits whose checksums agree are read, decided and credited in one write for a whole batch.  Those whose outputs must be read
+Workunits whose checksums agree are read, decided and credited in one write for some of them.  Those whose outputs must be read
 are looked at one by one in workers, and decided in a write of their own.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -28,6 +29,7 @@ from cobblestone.server.daemons import project_work
 from cobblestone.server.daemons.side_work import SideWork
 from cobblestone.server.daemons.verdicts import Outputs, judge_and_grant, quick_report
 from cobblestone.server.daemons.workers import WorkerFailedError, WorkerKilledError, Workers
+from cobblestone.service.supervision import Portion
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.work import lifecycle
@@ -52,6 +54,7 @@ class Validator:
     def __init__(self, ctx: ServerContext, workers: Workers) -> None:
         self._ctx = ctx
         self._workers = workers
+        self._portion = Portion(BATCH)
         self.side_work = SideWork(ctx.processes, self.name)
 
     async def step(self) -> int:
@@ -70,25 +73,29 @@ class Validator:
         return len(ids) - len(slow) + len(begun)
 
     async def _validate_by_checksum(self, ids: list[WorkunitId]) -> list[WorkunitId]:
-        """Decide workunits by checksum where possible, in one write; return those that need a closer look."""
-        try:
-            return await self._ctx.store.awrite(partial(self._decide_by_checksum, ids=ids))
-        except StoreError:
-            raise
-        except Exception:  # one of them spoils the write for all
-            log.exception("validation_failed_of_batch", workunits=len(ids))
+        """Decide workunits by checksum where possible, in several writes; return those that need a closer look."""
         slow: list[WorkunitId] = []
-        for id_ in ids:
+        while ids:
+            part, ids = ids[: self._portion.size], ids[self._portion.size :]
             try:
-                slow += await self._ctx.store.awrite(partial(self._decide_by_checksum, ids=[id_]))
+                slow += await self._ctx.store.awrite(partial(self._decide_by_checksum, ids=part))
+                continue
             except StoreError:
                 raise
-            except Exception as error:
-                log.exception("validation_failed", workunit=id_)
-                await self._postpone(id_, f"{type(error).__name__}: {error}")
+            except Exception:  # one of them spoils the write for all
+                log.exception("validation_failed_of_batch", workunits=len(part))
+            for id_ in part:
+                try:
+                    slow += await self._ctx.store.awrite(partial(self._decide_by_checksum, ids=[id_]))
+                except StoreError:
+                    raise
+                except Exception as error:
+                    log.exception("validation_failed", workunit=id_)
+                    await self._postpone(id_, f"{type(error).__name__}: {error}")
         return slow
 
     def _decide_by_checksum(self, tx: Transaction, *, ids: list[WorkunitId]) -> list[WorkunitId]:
+        began = time.monotonic()
         reports: list[tuple[WorkunitView, canonical.ValidationReport]] = []
         slow: list[WorkunitId] = []
         for app, view, outputs in _load(tx, ids=ids):
@@ -100,6 +107,7 @@ class Validator:
             else:
                 reports.append((view, report))
         self._apply(tx, reports)
+        self._portion.took(len(ids), began, waiting=self._ctx.store.backlog())
         return slow
 
     async def _begin_in_workers(self, ids: list[WorkunitId]) -> None:

@@ -249,7 +249,7 @@ class _Request:
         self._connection.listen()
         self._wake()
         if self._answered:
-            self._connection.answered(keep_alive=False)
+            self._end(keep_alive=False)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -308,7 +308,7 @@ class _Request:
 
     def _write(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
         """Send the whole answer; its lower-case headers state its length if they describe a body."""
-        if self._disconnected or self._transport.is_closing():
+        if self._answered or self._disconnected or self._transport.is_closing():
             return
         # Of a request that is still on its way the rest is read and thrown away, so that its sender gets to see the answer.
         self.keep_alive = self.keep_alive and self.complete
@@ -323,9 +323,14 @@ class _Request:
         self._answered = True
         self._read_on()  # the last part of a large body may have stopped the reading: the next request must be heard
         if self.complete:
-            self._connection.answered(keep_alive=self.keep_alive)
+            self._end(keep_alive=self.keep_alive)
         else:
             self._body.clear()
+
+    def _end(self, *, keep_alive: bool) -> None:
+        # It knows our methods, so that both would stay until a search for cycles, which stops everything for some milliseconds.
+        del self._parser
+        self._connection.answered(keep_alive=keep_alive)
 
 
 def lean_connection_class(

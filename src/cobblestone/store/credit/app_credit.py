@@ -121,8 +121,8 @@ def set_meta(tx: Transaction, key: str, text: str) -> None:
     )
 
 
-#: Entries in one write: some 15 ms, in which nothing else can write on SQLite.
-PORTION = 500
+#: Entries in one write: some 2 ms, in which nothing else can write on SQLite.
+PORTION = 100
 _MARK = "app_credit_entry"
 TABLES: Mapping[Owner, str] = {Owner.USER: "user_account", Owner.HOST: "host", Owner.TEAM: "team"}
 

@@ -82,7 +82,7 @@ def merge_hosts(tx: Transaction, old: int, new: int, *, now: float) -> None:
     tx.execute("DELETE FROM contribution WHERE owner = ? AND owner_id = ?", (Owner.HOST, old))
 
 
-PORTION = 200
+PORTION = 100
 _MARK = "transfer_entry"
 
 

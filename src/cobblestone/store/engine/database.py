@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -38,6 +39,11 @@ MAX_ATTEMPTS = 6
 ATTEMPT_SECONDS = 0.01
 #: A transaction that has lasted so long takes no further write: others wait for the rows that it has locked.
 LONGEST_SECONDS = 1.0
+#: The same where daemons write, whose writes should take no longer either: requests wait for the writer.
+BACKGROUND_SECONDS = 0.003
+
+#: Set where daemons run: their writes have transactions of their own, and let those of requests pass.
+in_background: ContextVar[bool] = ContextVar("in_background", default=False)
 
 log = structlog.get_logger(__name__)
 
@@ -186,6 +192,7 @@ class _Job:
     loop: asyncio.AbstractEventLoop | None = None
     locks: Locks | None = None
     asks: Asks | None = None
+    background: bool = field(default_factory=in_background.get)
     answer: Any = None
     error: BaseException | None = None
 
@@ -259,36 +266,39 @@ class WriterThread:
         self._queue.put(job)
 
     def _run(self) -> None:
-        n_before = 0
-        while True:
-            job = self._queue.get()
-            if job is None:
-                return
-            batch = [job]
-            stop = False
-            if n_before > 1:
-                time.sleep(GROUP_COMMIT_DELAY)
-            while len(batch) < MAX_BATCH:
-                try:
-                    more = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-                if more is None:
-                    stop = True
-                    break
-                batch.append(more)
-            n_before = len(batch)
-            batch.sort(key=lambda job: job.asks is None)  # what others do may change the answers
-            while batch:
-                try:
-                    n_done = self._commit(batch)
-                except BaseException as error:  # noqa: BLE001  # whatever it was, this thread must go on: no other writes
-                    self._give_up(error, batch)
-                    n_done = len(batch)
-                self._answer(batch[:n_done])
-                del batch[:n_done]
-            if stop:
-                return
+        later: list[_Job] = []  # of daemons
+        n_before, stop = 0, False
+        while later or not stop:
+            taken = self._take(wait=not (later or stop), for_company=n_before > 1)
+            n_before, stop = len(taken), stop or None in taken
+            jobs = [job for job in taken if job is not None]
+            jobs.sort(key=lambda job: job.asks is None)  # what others do may change the answers
+            requests = [job for job in jobs if not job.background]
+            later += (job for job in jobs if job.background)
+            while requests:
+                self._write_some(requests)
+            if later:
+                self._write_some(later)
+
+    def _take(self, *, wait: bool, for_company: bool) -> list[_Job | None]:
+        """Return what has arrived; None: the end."""
+        taken = [self._queue.get()] if wait else []
+        if for_company:
+            time.sleep(GROUP_COMMIT_DELAY)
+        with contextlib.suppress(queue.Empty):
+            while len(taken) < MAX_BATCH:
+                taken.append(self._queue.get_nowait())
+        return taken
+
+    def _write_some(self, batch: list[_Job]) -> None:
+        """Make writes in one transaction, answer them, and remove them from ``batch``."""
+        try:
+            n_done = self._commit(batch)
+        except BaseException as error:  # noqa: BLE001  # whatever it was, this thread must go on: no other writes
+            self._give_up(error, batch)
+            n_done = len(batch)
+        self._answer(batch[:n_done])
+        del batch[:n_done]
 
     def _commit(self, batch: list[_Job]) -> int:
         """Make writes in one transaction, or separately if one blocked the others; return how many."""
@@ -312,7 +322,8 @@ class WriterThread:
         """
         connection = self._connection
         transaction = Transaction(connection)
-        n_done, end = 0, time.monotonic() + LONGEST_SECONDS
+        longest = BACKGROUND_SECONDS if batch[0].background else LONGEST_SECONDS
+        n_done, end = 0, time.monotonic() + longest
         try:
             connection.begin()
         except Exception as error:  # noqa: BLE001  # the callers get it
@@ -334,6 +345,7 @@ class WriterThread:
 
     def _announce(self, transaction: Transaction) -> None:
         """Report a commit; an error now changes nothing about it."""
+        transaction.kept.clear()  # it may know the transaction: both would be garbage that only a search for cycles finds
         for action in transaction.after_commit:
             try:
                 action()

@@ -11,6 +11,7 @@ both: each holds a SQLite of its own, and file locks that one takes are invisibl
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +29,8 @@ CACHE_KIB = 16_000
 READER_CACHE_KIB = 4_000
 CACHED_STATEMENTS = 512
 MAX_VALUES = 500  #: in one ``IN (...)``
+#: Pages of the log after which they are copied into the file.
+CHECKPOINT_PAGES = 1000
 
 
 #: Errors that a statement's own values cause; all others concern the file.
@@ -80,6 +83,10 @@ class SqliteConnection(apsw.Connection):
         self.execute("PRAGMA foreign_keys=ON")
         self.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB if read_only else CACHE_KIB}")
         self.execute("PRAGMA temp_store=MEMORY")
+        self._path = path
+        self._log_pages, self._log_is_long = 0, False
+        self._checkpoint: threading.Thread | None = None
+        self.set_wal_hook(self._note_log)
         if read_only:
             self.execute("PRAGMA query_only=ON")
 
@@ -88,14 +95,38 @@ class SqliteConnection(apsw.Connection):
         self.execute(self._begin)
 
     def commit(self) -> None:
-        """Make the transaction durable."""
+        """Make the transaction durable.
+
+        The log is copied into the file meanwhile, in a thread: that takes as long as many commits.  What was written until
+        that has ended is little, and is copied here, for then the log can begin anew.
+        """
         self.execute("COMMIT")
+        if self._checkpoint is None:
+            if self._log_is_long:
+                self._checkpoint = threading.Thread(target=_copy_log, args=(self._path,), name="checkpoint")
+                self._checkpoint.start()
+        elif not self._checkpoint.is_alive():
+            self._checkpoint = None
+            with contextlib.suppress(apsw.Error):  # it is tried again
+                self.wal_checkpoint()
+
+    def _note_log(self, _connection: apsw.Connection, _name: str, n_pages: int, /) -> int:
+        # Of a log that a reader needs, which goes on to grow, only now and then: it may still be needed.
+        self._log_is_long = n_pages // CHECKPOINT_PAGES > self._log_pages // CHECKPOINT_PAGES
+        self._log_pages = n_pages
+        return apsw.SQLITE_OK
 
     def rollback(self) -> None:
         """Undo the transaction; never raises."""
         with contextlib.suppress(apsw.Error):
             if self.in_transaction:
                 self.execute("ROLLBACK")
+
+    def close(self, force: bool = False) -> None:
+        """Close the connection."""
+        if self._checkpoint is not None:
+            self._checkpoint.join()
+        super().close(force)
 
     def take_room(self) -> None:
         """Write a page, with a version that no program has."""
@@ -163,6 +194,12 @@ def open_plain(path: Path) -> Any:  # Any: see the top of this file
     connection = apsw.Connection(str(path))
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     return connection
+
+
+def _copy_log(path: Path) -> None:
+    # A disk that is full or does not answer is the writer's to report.
+    with contextlib.suppress(apsw.Error), contextlib.closing(SqliteConnection(path, read_only=True)) as other:
+        other.wal_checkpoint()
 
 
 def _make_private(path: Path) -> None:

@@ -17,6 +17,9 @@ from cobblestone.store.engine.mapping import Column, RowMapper
 from cobblestone.store.work.rows import LIMITS, TARGETED, decode_outputs
 from cobblestone.store.work.steps import IS_UNSENT, matching
 
+#: Results that are read together when none are held: half a millisecond, in which nothing else can write on SQLite.
+FIRST_PAGE = 250
+#: As many as are held are read further, at most so many: few of them are what a host can take.
 PAGE = 2000
 MAX_HELD = 20_000
 MAX_TARGETED = 200
@@ -191,6 +194,7 @@ class CandidateQueue:
 
     def _read_page(self, db: Database) -> list[Candidate]:
         where, parameters = "", list[object]()
+        wanted = min(max(FIRST_PAGE, len(self._held)), PAGE)
         number, count = self._slice
         if count > 1:
             where = f" AND r.workunit_id % ? {'=' if self._own else '<>'} ?"
@@ -201,16 +205,16 @@ class CandidateQueue:
             parameters += [priority, priority, turn, turn, last]
         rows = db.query(
             f"SELECT {_CANDIDATES.columns} FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.{IS_UNSENT}{where}"
-            f" ORDER BY r.priority DESC, r.turn, r.id LIMIT {PAGE}",
+            f" ORDER BY r.priority DESC, r.turn, r.id LIMIT {wanted}",
             parameters,
         )
         found = [_CANDIDATES.load(row) for row in rows]
         if found:
             self._last = (found[-1].priority, found[-1].turn, found[-1].result_id)
-        if len(found) < PAGE and self._own and count > 1:
+        if len(found) < wanted and self._own and count > 1:
             self._own, self._last = False, None  # then the others' slices
         else:
-            self._complete = len(found) < PAGE
+            self._complete = len(found) < wanted
         page: list[Candidate] = []
         for candidate in found:
             if not candidate.targeted:
