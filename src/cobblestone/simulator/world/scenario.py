@@ -249,14 +249,13 @@ class Scenario(Checked):
         require(len(set(names)) == len(names), "scenario", "projects", names, "different names")
         self.host.check()
         self.host.availability.check_periods("host, availability", self.duration)
-        for project in self.projects:
-            project.downtime.check_periods(f"project {project.name!r}, downtime", self.duration)
         self.preferences.check()
         self._check_compatibility()
         fits = isinstance(self.hosts, str) or self.hosts >= 0
         self.require(fits, "scenario", "hosts", "a number of hosts or the name of a CSV file")
         for project in self.projects:
             project.check()
+            project.downtime.check_periods(f"project {project.name!r}, downtime", self.duration)
             for app in project.apps:
                 self._check_devices(app, f"project {project.name!r}, app {app.name!r}")
         shared = any(project.share > 0 for project in self.projects)
