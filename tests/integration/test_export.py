@@ -27,6 +27,7 @@ from cobblestone.server.files.exports import ExportReport, last_export
 from cobblestone.server.operation import export_files
 from cobblestone.server.operation.alerts import export_warnings
 from cobblestone.server.operation.export import make_export
+from cobblestone.store.engine import reading
 from cobblestone.store.operation import exports
 from cobblestone.store.people import account_changes, users
 from cobblestone.wire.project.account import external_cpid
@@ -208,7 +209,7 @@ def test_a_removed_computer_that_calls_again_is_back(world: World):
 def test_parts_hold_all_rows_in_order_each_file_a_document_of_its_own(
     make_world: Callable[..., World], order: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(exports, "PAGE", 7)
+    monkeypatch.setattr(reading, "PAGE", 7)
     monkeypatch.setattr(export_files, "CHUNK", 30)
     world = make_world(export={"split": order, "records_per_file": 100, "formats": "both"})
     owner = add_user(world, "ana")

@@ -247,19 +247,22 @@ class _Copy:
         """Copy the missing files that the copied rows need; return whether all could be copied."""
         complete = True
         for needed, wanted in zip(self._contents.needed, names, strict=True):
+            missing: set[str] = set()
             for name in wanted:
                 source = needed.place(name)
                 place = self._place(source)
                 if not place.exists():
                     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                     self._file(source)
-                    complete = complete and (place.exists() or self._was_lost(needed, name))
+                    if not place.exists():
+                        missing.add(name)
+            complete = complete and (not missing or missing <= self._still_needed(needed))
         return complete
 
-    def _was_lost(self, needed: NeededFiles, name: str) -> bool:
-        """Return whether the live database still needs a missing file, so that no retry helps."""
+    def _still_needed(self, needed: NeededFiles) -> set[str]:
+        """Return the files that the live database needs: of those that are missing all the same no retry helps."""
         (rows,) = snapshots.read_rows(self._contents.location, [needed.query])
-        return (name,) in rows
+        return {row[0] for row in rows}
 
 
 def _entries(root: Path, report: Report) -> Iterator[FileEntry]:

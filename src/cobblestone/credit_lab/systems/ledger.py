@@ -106,7 +106,7 @@ class LedgerWatcher(Watcher):
     def _meet(self, job: TapeJob, key: HostKey) -> None:
         """Let a version that is new on a computer inherit what is known of the computer."""
         hosts, before = self.books[job.app].hosts, self.latest.get((job.app, key[0]))
-        if before != key and key not in hosts and before in hosts:
+        if before not in (None, key) and key not in hosts and before in hosts:
             self.books[job.app].apply(VersionMet(host=key, before=before))
         self.latest[job.app, key[0]] = key
 

@@ -32,7 +32,7 @@ from; rows that are not there are fresh ones.  Totals are kept by `cobblestone.p
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cobblestone.domain.hosts import HostVersionStatistics
@@ -330,16 +330,16 @@ class CreditBook:
 
     def __init__(self) -> None:
         """Begin without rows."""
-        self.hosts: dict[RecordKey, HostVersionStatistics] = {}
+        self.hosts: MutableMapping[RecordKey, HostVersionStatistics] = {}
         #: all and only versions of the project: what own builds and purged versions teach has no row
         self.versions: dict[AppVersionId, VersionStatistics] = {}
         self.apps: dict[AppId, AppStatistics] = {}
         #: what stragglers of a workunit get
         self.canonical_credit: dict[WorkunitId, float] = {}
         #: run time that messages of a job were credited for, and credit
-        self.messages: dict[ResultId, tuple[float, float]] = {}
+        self.messages: MutableMapping[ResultId, tuple[float, float]] = {}
         #: credit that messages of a person's open jobs brought
-        self.owner_messages: dict[UserId, float] = {}
+        self.owner_messages: MutableMapping[UserId, float] = {}
         self.changed = ChangedRows()
 
     def apply(self, event: Event) -> list[BookEntry]:

@@ -17,7 +17,7 @@ is not a finite number counts as nothing; the average is kept within 0 … `LARG
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 
 from cobblestone.domain.errors import PolicyViolation
 from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
@@ -205,7 +205,7 @@ class CreditTotals:
 
     def __init__(self, *, half_life: float = HALF_LIFE) -> None:
         """Begin without rows; ``half_life`` of the recent averages in seconds."""
-        self.rows: dict[str, dict[int, CreditStatement]] = {kind: {} for kind in OWNERS}
+        self.rows: dict[str, MutableMapping[int, CreditStatement]] = {kind: {} for kind in OWNERS}
         self._half_life = half_life
 
     def open(self, owners: Owners) -> None:
@@ -245,7 +245,7 @@ class CreditTotals:
     def decay(self, kind: str, ids: range, *, now: float) -> None:
         """Bring the averages of rows with these ids up to date that nothing touched for a day."""
         rows = self.rows[kind]
-        for row_id in ids if len(ids) < len(rows) else tuple(rows):
+        for row_id in ids if len(ids) < len(rows) else rows:
             if row_id in ids and row_id in rows:
                 statement = rows[row_id]
                 recent = idle_decayed(statement.recent, now=now, half_life=self._half_life)

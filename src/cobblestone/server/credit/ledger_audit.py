@@ -21,7 +21,7 @@ Audit of the ledger: everything that the ledger says is computed again from its 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cobblestone.api_schema.operation import CreditDifference
@@ -38,6 +38,7 @@ from cobblestone.store.credit import credit_statistics, ledger
 from cobblestone.store.credit.credit_facts import COUNTED, HOST_MEANS, read_facts, read_message_facts
 from cobblestone.store.credit.ledger import LedgerLine
 from cobblestone.store.engine.database import Database
+from cobblestone.store.engine.spilled import Spilled
 from cobblestone.store.people import hosts
 
 MAX_LISTED = 1000
@@ -84,9 +85,10 @@ class StatisticsChain:
         self._db = db
         self._audit = audit
         self._book = book
-        self._unknown: set[object] = set()  # what an entry taught that cannot be computed again
+        #: What entries taught that cannot be computed again.
+        self._unknown: Spilled[Hashable, None] = Spilled()
         self._app_of = credit_statistics.apps_of_versions(db)
-        self._inheritances = iter(ledger.inheritances(db))
+        self._inheritances = ledger.inheritances(db)
         self._next = next(self._inheritances, None)
 
     def follow_until(self, entry_id: int) -> None:
@@ -97,7 +99,7 @@ class StatisticsChain:
             later = host_id, AppVersionId(self._next.to_version_id)
             self._book.apply(books.RecordTaken(earlier=earlier, later=later))
             if earlier in self._unknown:
-                self._unknown.add(later)
+                self._unknown[later] = None
             self._next = next(self._inheritances, None)
 
     def adopt(self, group: Sequence[LedgerLine], facts: Sequence[books.GrantFacts]) -> AppId:
@@ -110,7 +112,8 @@ class StatisticsChain:
         """Take the effect of an entry that cannot be recomputed from the entries that follow."""
         for line in group:
             version_id = AppVersionId(line.app_version_id or 0)
-            self._unknown |= {(HostId(line.host_id), version_id), version_id, ("app", self._app(version_id))}
+            for key in ((HostId(line.host_id), version_id), version_id, ("app", self._app(version_id))):
+                self._unknown[key] = None
 
     def app_of(self, line: LedgerLine) -> AppId:
         """Return the app that an entry is about."""
@@ -137,9 +140,9 @@ class StatisticsChain:
         self._compare(line.id, ("app", app_id), f"app {app_id}", _of_app(fact.app, app))
         book.apps[app_id] = fact.app
 
-    def _compare(self, entry_id: int, key: object, where: str, figures: Iterator[Figure]) -> None:
+    def _compare(self, entry_id: int, key: Hashable, where: str, figures: Iterator[Figure]) -> None:
         if key in self._unknown:
-            self._unknown.discard(key)
+            del self._unknown[key]
             return
         for name, stored, computed in figures:
             if stored != computed:
@@ -150,12 +153,13 @@ class StatisticsChain:
         """Compare the rows with the state after the last entries."""
         self.follow_until(2**62)
         audit, book = self._audit, self._book
-        records = hosts.all_statistics(self._db)
-        audit.rows["host_app_version"] = len(records)
-        for key in sorted({*records, *book.hosts}):
-            fresh = claims.HostVersionStatistics()
-            figures = _of_host(records.get(key, fresh), book.hosts.get(key, fresh))
-            self._compare_row("host_app_version", key[0], key, f"app version {key[1]}", figures)
+        fresh = claims.HostVersionStatistics()
+        audit.rows["host_app_version"] = 0
+        for key, record in hosts.all_statistics(self._db):
+            audit.rows["host_app_version"] += 1
+            self._compare_record(key, record, book.hosts.pop(key, fresh))
+        for key, record in book.hosts.items():
+            self._compare_record(key, fresh, record)
         versions = credit_statistics.version_statistics(self._db, sorted(self._app_of))
         for version_id, version in versions.items():
             computed = book.versions.get(version_id, claims.VersionStatistics())
@@ -167,8 +171,17 @@ class StatisticsChain:
             self._compare_row("app", app_id, ("app", app_id), "", _of_app(app, computed_app))
         audit.rows["app"] = len(all_apps)
 
+    def _compare_record(
+        self,
+        key: books.RecordKey,
+        stored: claims.HostVersionStatistics,
+        computed: claims.HostVersionStatistics,
+    ) -> None:
+        figures = _of_host(stored, computed)
+        self._compare_row("host_app_version", key[0], key, f"app version {key[1]}", figures)
+
     def _compare_row(
-        self, table: str, row_id: int, key: object, note: str, figures: Iterator[Figure]
+        self, table: str, row_id: int, key: Hashable, note: str, figures: Iterator[Figure]
     ) -> None:
         for name, stored, computed in figures:
             if key not in self._unknown and stored != computed:
@@ -209,21 +222,23 @@ class _Recomputation:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._audit = LedgerAudit()
-        self._stored = {table: ledger.all_statements(db, table) for table in OWNERS}
         self._totals = CreditTotals()
-        self._totals.rows = {
-            table: {id_: CreditStatement(0.0, RecentAverage(0.0, made)) for id_, (made, _) in rows.items()}
-            for table, rows in self._stored.items()
-        }
-        for host_id, made in ledger.creation_before_merges(db).items():
-            self._totals.rows["host"][host_id] = CreditStatement(0.0, RecentAverage(0.0, made))
-        self._of_result: dict[int, float] = {}
+        for table in OWNERS:
+            self._totals.rows[table] = Spilled()
+            self._begin(table, ((id_, made) for id_, made, _ in ledger.all_statements(db, table)))
+        self._begin("host", ledger.creation_before_merges(db))
+        self._of_result: Spilled[int, float] = Spilled()
         self._book = books.CreditBook()
+        self._book.hosts, self._book.messages, self._book.owner_messages = Spilled(), Spilled(), Spilled()
         self._statistics = StatisticsChain(db, self._book, self._audit)
         self._replay = LedgerReplay(db, self._audit.note, self._statistics.app_of)
 
+    def _begin(self, table: str, created: Iterable[tuple[int, float]]) -> None:
+        for row_id, made in created:
+            self._totals.rows[table][row_id] = CreditStatement(0.0, RecentAverage(0.0, made))
+
     def run(self) -> LedgerAudit:
-        passes = iter(ledger.decay_passes(self._db))
+        passes = ledger.decay_passes(self._db)
         next_pass = next(passes, None)
         for group in grouped(ledger.ledger(self._db, self._note_damage)):
             self._statistics.follow_until(group[0].id)
@@ -267,6 +282,7 @@ class _Recomputation:
 
     def _check_amounts(self, group: list[LedgerLine]) -> None:
         first = group[0]
+        self._book.changed = books.ChangedRows()  # which nobody asks for
         if first.kind in ledger.CORRECTIONS:
             self._audit.corrections += 1
         if first.kind not in (*ledger.GRANTS, ledger.TRICKLE):
@@ -333,17 +349,17 @@ class _Recomputation:
         self._statistics.compare()
         self._replay.compare()
         audit = self._audit
-        for table, rows in self._stored.items():
+        for table, rows in self._totals.rows.items():
             audit.rows[table] = len(rows)
-            for row_id, (_, stored) in rows.items():
-                computed = self._totals.rows[table][row_id]
+            for row_id, _, stored in ledger.all_statements(self._db, table):
+                computed = rows[row_id]
                 audit.compare(table, row_id, "total", stored.total, computed.total)
                 audit.compare(table, row_id, "average", stored.recent.value, computed.recent.value)
                 if computed.recent.value:
                     audit.compare(table, row_id, "average_time", stored.recent.time, computed.recent.time)
-        granted = ledger.granted_credits(self._db)
-        audit.rows["result"] = len(granted)
-        for result_id, amount in granted.items():
+        audit.rows["result"] = 0
+        for result_id, amount in ledger.granted_credits(self._db):
+            audit.rows["result"] += 1
             audit.compare("result", result_id, "granted", amount, self._of_result.get(result_id, 0.0))
 
 

@@ -16,6 +16,7 @@ from cobblestone.policy.credit.ledger_system.records import Event
 from cobblestone.store.credit import ledger, ledger_state
 from cobblestone.store.credit.ledger import LedgerLine
 from cobblestone.store.engine.database import Database
+from cobblestone.store.engine.spilled import Spilled
 
 #: Kind of an entry and its result; of a settlement, the number of its event and the record.
 Key = tuple[Any, ...]
@@ -29,6 +30,7 @@ class _AppReplay:
 
     def __init__(self, events: Iterator[tuple[int, Event]]) -> None:
         self.book = LedgerBook()
+        self.book.hosts = Spilled()
         self.waiting: dict[Key, float] = {}
         self.seq = 0
         self._events = events
@@ -45,6 +47,7 @@ class _AppReplay:
         if event is None:
             return False
         moves = self.book.apply(event)
+        self.book.changed_hosts.clear()
         for price in moves.prices:
             kind = ledger.ESCROW if price.provisional else ledger.GRANT
             self.waiting[kind, price.result_id] = price.amount
@@ -92,10 +95,17 @@ class LedgerReplay:
             for key, amount in app.waiting.items():
                 if key[0] != ledger.REVOKE:  # of a result that had nothing left, there is no entry
                     self._note(CreditDifference("ledger_event", app_id, str(key), None, amount, _MISSING))
-            stored = ledger_state.read_book(self._db, app_id, None)
+            stored = ledger_state.read_book(self._db, app_id, ())
             for each in ledger_state.escrow_of_hosts(self._db, app_id, None):
                 stored.escrow.setdefault(each.key, {})[each.result_id] = each.price
-            for name in ("app", "versions", "hosts", "escrow"):
-                if getattr(stored, name) != getattr(app.book, name):
-                    note = "is not what the events bring"
-                    self._note(CreditDifference("ledger_record", app_id, name, None, None, note))
+            differ = [
+                name
+                for name in ("app", "versions", "escrow")
+                if getattr(stored, name) != getattr(app.book, name)
+            ]
+            records = ledger_state.host_records(self._db, app_id)
+            if any(app.book.hosts.pop(key, None) != record for key, record in records) or app.book.hosts:
+                differ.append("hosts")
+            for name in differ:
+                note = "is not what the events bring"
+                self._note(CreditDifference("ledger_record", app_id, name, None, None, note))

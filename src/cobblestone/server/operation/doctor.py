@@ -123,18 +123,20 @@ def _history(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 
 def _input_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
     needed, rows = invariants.needed_files(db), invariants.file_rows(db)
-    for name in needed.keys() - rows.keys():
-        text = f"it is not stored, and needed; workunits and app versions that do: {needed[name]}"
-        yield Finding("not_stored", "file", name, text)
+    for name, users in needed.items():
+        if name not in rows:
+            text = f"it is not stored, and needed; workunits and app versions that do: {users}"
+            yield Finding("not_stored", "file", name, text)
     for name, (nbytes, refs) in rows.items():
-        if refs != needed[name]:
-            yield Finding("miscounted", "file", name, f"counts users: {refs}, and has {needed[name]}")
-        if needed[name]:
+        users = needed.get(name, 0)
+        if refs != users:
+            yield Finding("miscounted", "file", name, f"counts users: {refs}, and has {users}")
+        if users:
             yield from _kept(ctx, files.place_of(ctx.folder.download, name), nbytes, "file", name)
 
 
 def _file_contents(ctx: ServerContext, db: Database) -> Iterator[Finding]:
-    for name, md5, packed in invariants.file_sums(db):
+    for name, (md5, packed) in invariants.file_sums(db).items():
         path = files.place_of(ctx.folder.download, name)
         with contextlib.suppress(FileNotFoundError):  # the check of input files says so
             if files.content_md5(path) != md5:
@@ -145,7 +147,7 @@ def _file_contents(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 
 
 def _output_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
-    for name, nbytes in invariants.output_rows(db).items():
+    for name, (nbytes,) in invariants.output_rows(db).items():
         yield from _kept(ctx, files.place_of(ctx.folder.upload, name), nbytes, "output", name)
 
 

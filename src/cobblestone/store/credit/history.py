@@ -22,6 +22,7 @@ from cobblestone.store.credit.app_credit import TABLES, FollowedEntry, Owner, fo
 from cobblestone.store.credit.ledger import CORRECTIONS, GRANTS, IS_CORRECTION, IS_GRANT
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
+from cobblestone.store.engine.reading import PAGE
 
 #: Owners with more entries than this get them summed by quarter of an hour.
 MAX_SINGLE = 5_000
@@ -199,16 +200,16 @@ def unlike_ledger(db: Database) -> Iterator[tuple[Owner, int, float, float]]:
     reached = int(meta(db, _MARK) or 0)
     for owner in Owner:
         column = f"{owner}_id"
-        rows = db.query(
-            "SELECT l.owner_id, COALESCE(d.granted, 0), l.granted FROM"
-            f" (SELECT {column} AS owner_id, sum(granted) AS granted FROM credit_entry WHERE id <= ? AND kind <> 'merge'"
-            f" AND {column} IS NOT NULL GROUP BY {column}) l LEFT JOIN (SELECT owner_id, sum(granted) AS granted"
-            " FROM credit_day WHERE owner = ? GROUP BY owner_id) d ON d.owner_id = l.owner_id"
-            " WHERE abs(COALESCE(d.granted, 0) - l.granted) > 0.000001 * (1 + abs(l.granted)) ORDER BY l.owner_id LIMIT 100",
-            (reached, owner),
+        rows = db.stream(
+            "SELECT COALESCE((SELECT sum(d.granted) FROM credit_day d WHERE d.owner = ? AND d.owner_id = l.owner_id), 0),"
+            f" l.granted, l.owner_id FROM (SELECT {column} AS owner_id, sum(granted) AS granted FROM credit_entry"
+            f" WHERE id <= ? AND kind <> 'merge' AND {column} > ? GROUP BY {column} ORDER BY {column} LIMIT {PAGE}) l"
+            " ORDER BY l.owner_id",
+            (owner, reached),
         )
-        for owner_id, kept, granted in rows:
-            yield owner, owner_id, kept, granted
+        for kept, granted, owner_id in rows:
+            if abs(kept - granted) > 0.000001 * (1 + abs(granted)):
+                yield owner, owner_id, kept, granted
 
 
 def start_again(tx: Transaction) -> int:

@@ -49,8 +49,6 @@ GRANTS, CORRECTIONS = (GRANT, ESCROW), (CORRECTION, REVOKE)
 IS_GRANT = f"kind IN ('{GRANT}', '{ESCROW}')"
 IS_CORRECTION = f"kind IN ('{CORRECTION}', '{REVOKE}')"
 
-_PAGE = 5000
-
 
 @value(kw_only=True)
 class CreditEntry:
@@ -305,16 +303,16 @@ def merge_hosts(
     _save_totals(tx, totals)
 
 
-def creation_before_merges(db: Database) -> dict[int, float]:
-    """Return when the surviving records of merged computers were created, by host: the rows hold the time of the oldest."""
-    found: dict[int, float] = {}
-    for host_id, facts in db.query(
-        f"SELECT host_id, facts FROM credit_entry WHERE kind = '{MERGE}' ORDER BY id DESC"
-    ):
+def creation_before_merges(db: Database) -> Iterator[tuple[int, float]]:
+    """Yield when the surviving records of merged computers were created, by host: the rows hold the time of the oldest.
+
+    What comes last of a host is right.
+    """
+    sql = f"SELECT host_id, facts, id FROM credit_entry WHERE kind = '{MERGE}' AND id < ? ORDER BY id DESC"
+    for host_id, facts, _ in db.stream(sql, after=(2**62,)):
         # damaged: `ledger` says so
         with contextlib.suppress(msgspec.MsgspecError, KeyError, TypeError, ValueError):
-            found[host_id] = float(msgspec.json.decode(facts)["created"])
-    return found
+            yield host_id, float(msgspec.json.decode(facts)["created"])
 
 
 def _survivor(db: Database, line: LedgerLine) -> LedgerLine:
@@ -394,9 +392,10 @@ class DecayPass:
 _DECAYS = RowMapper(DecayPass, {"table": "table_name"})
 
 
-def decay_passes(db: Database) -> list[DecayPass]:
+def decay_passes(db: Database) -> Iterator[DecayPass]:
     """Return all of them, oldest first."""
-    return db.load(_DECAYS, "credit_decay ORDER BY id")
+    sql = f"SELECT {_DECAYS.columns}, id FROM credit_decay WHERE id > ? ORDER BY id"
+    return map(_DECAYS.load, db.stream(sql))
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,15 +424,16 @@ def note_inheritance(
     )
 
 
-def inheritances(db: Database) -> list[Inheritance]:
+def inheritances(db: Database) -> Iterator[Inheritance]:
     """Return all of them, oldest first."""
-    return db.load(_INHERITANCES, "credit_inheritance ORDER BY id")
+    sql = f"SELECT {_INHERITANCES.columns}, id FROM credit_inheritance WHERE id > ? ORDER BY id"
+    return map(_INHERITANCES.load, db.stream(sql))
 
 
-def all_statements(db: Database, table: str) -> dict[int, tuple[float, CreditStatement]]:
-    """Return creation time, total and average of every row of a table."""
-    rows = db.query(f"SELECT {CREDIT.columns}, id, create_time FROM {table}")
-    return {row[-2]: (row[-1], CREDIT.load(row)) for row in rows}
+def all_statements(db: Database, table: str) -> Iterator[tuple[int, float, CreditStatement]]:
+    """Yield id, creation time, and total and average of every row of a table."""
+    sql = f"SELECT {CREDIT.columns}, create_time, id FROM {table} WHERE id > ? ORDER BY id"
+    return ((row[-1], row[-2], CREDIT.load(row)) for row in db.stream(sql))
 
 
 def ledger(db: Database, on_damage: Callable[[DamagedEntry], None] | None = None) -> Iterator[LedgerLine]:
@@ -442,25 +442,19 @@ def ledger(db: Database, on_damage: Callable[[DamagedEntry], None] | None = None
     Raises:
         DamagedEntry: an entry cannot be read, and the caller gave no function to tell.
     """
-    last = 0
-    while rows := db.query(
-        f"SELECT {ENTRY_COLUMNS} FROM credit_entry WHERE id > ? ORDER BY id LIMIT {_PAGE}", (last,)
-    ):
-        for row in rows:
-            try:
-                line = read_line(row)
-            except DamagedEntry as error:
-                if on_damage is None:
-                    raise
-                on_damage(error)
-            else:
-                yield line
-        last = rows[-1][0]
+    for row in db.stream(f"SELECT {ENTRY_COLUMNS}, id FROM credit_entry WHERE id > ? ORDER BY id"):
+        try:
+            yield read_line(row[:-1])
+        except DamagedEntry as error:
+            if on_damage is None:
+                raise
+            on_damage(error)
 
 
-def granted_credits(db: Database) -> dict[int, float]:
-    """Return the grants in the rows of results, by id; purged ones are missing."""
-    return dict(db.query("SELECT id, granted_credit FROM result WHERE granted_credit <> 0"))
+def granted_credits(db: Database) -> Iterator[tuple[int, float]]:
+    """Return the grants in the rows of results, with their ids; purged ones are missing."""
+    sql = "SELECT granted_credit, id FROM result WHERE granted_credit <> 0 AND id > ? ORDER BY id"
+    return ((row[1], row[0]) for row in db.stream(sql))
 
 
 def entries_of_result(db: Database, result_id: int) -> list[LedgerLine]:

@@ -18,7 +18,6 @@ from cobblestone.policy.credit.ledger_system.book import LedgerBook
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper, to_json
 
-_PAGE = 5000
 _KINDS: Mapping[str, type[records.Event]] = {kind.__name__: kind for kind in get_args(records.Event)}
 
 
@@ -71,6 +70,14 @@ def read_book(
     return book
 
 
+def host_records(db: Database, app_id: int) -> Iterator[tuple[records.HostKey, records.HostRecord]]:
+    """Yield the records of all hosts of an app."""
+    key = "host_id, app_version_id, usage"
+    sql = f"SELECT state, {key} FROM ledger_record WHERE app_id = ? AND ({key}) > (?, ?, ?) ORDER BY {key}"
+    for state, *of in db.stream(sql, (app_id,), after=(1, 0, "")):
+        yield (of[0], of[1], of[2]), msgspec.json.decode(state, type=records.HostRecord)
+
+
 def save_book(tx: Transaction, app_id: int, book: LedgerBook) -> None:
     """Store the records that changed."""
     rows: list[tuple[object, ...]] = [(app_id, 0, 0, "", to_json(book.app))]
@@ -116,12 +123,9 @@ def events(db: Database, app_id: int) -> Iterator[tuple[int, records.Event]]:
     Raises:
         msgspec.MsgspecError, LookupError: one was damaged.
     """
-    sql = f"SELECT seq, kind, facts FROM ledger_event WHERE app_id = ? AND seq > ? ORDER BY seq LIMIT {_PAGE}"
-    after = 0
-    while rows := db.query(sql, (app_id, after)):
-        for seq, kind, text in rows:
-            yield seq, msgspec.json.decode(text, type=_KINDS[kind])
-        after = rows[-1][0]
+    sql = "SELECT kind, facts, seq FROM ledger_event WHERE app_id = ? AND seq > ? ORDER BY seq"
+    for kind, text, seq in db.stream(sql, (app_id,)):
+        yield seq, msgspec.json.decode(text, type=_KINDS[kind])
 
 
 def apps_with_events(db: Database) -> list[AppId]:

@@ -8,7 +8,7 @@ answers to others: those travel together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,8 @@ from cobblestone.store.engine.engine import Connection, Engine, Parameters, Row
 from cobblestone.store.engine.mapping import RowMapper
 
 T = TypeVar("T")
+#: Rows of a long query that are in memory at once.
+PAGE = 2000
 POSTGRES_PREFIXES = ("postgresql://", "postgres://")
 
 
@@ -55,6 +57,18 @@ class Database:
     def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """Return all rows of a query."""
         return self._connection.execute(sql, parameters).fetchall()
+
+    def stream(self, sql: str, parameters: Parameters = (), *, after: Parameters = (0,)) -> Iterator[Row]:
+        """Yield all rows of a query, a page at a time in memory.
+
+        It ends with ``KEY > (?) ORDER BY KEY``, and the key is the last of its columns; ``after``: where it begins.
+        """
+        n = PAGE
+        while n == PAGE:
+            rows = self.query(f"{sql} LIMIT {PAGE}", (*parameters, *after))
+            yield from rows
+            n = len(rows)
+            after = rows[-1][-len(after) :] if rows else after
 
     def one(self, sql: str, parameters: Parameters = ()) -> Row | None:
         """Return the first row of a query, or None."""

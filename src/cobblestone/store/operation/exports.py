@@ -24,7 +24,6 @@ from cobblestone.store.people.consents import EXPORTED
 from cobblestone.wire.project.account import external_cpid
 
 T = TypeVar("T")
-PAGE = 2000
 #: Of one team in one answer; the export has all.
 MOST_MEMBERS = 10_000
 
@@ -66,19 +65,15 @@ def snapshot(location: Path | str) -> Generator[Database]:
 def _pages(
     db: Database, mapper: RowMapper[T], source: str, alias: str, order: domain.ExportOrder
 ) -> Iterator[T]:
-    """Yield the values of a source that ends with a condition, page by page."""
+    """Return the values of a source that ends with a condition, read page by page."""
     last: tuple[object, ...]
     if order is domain.ExportOrder.ID:
         keys, after, direction, last = f"{alias}.id", "> (?)", "ASC", (0,)
     else:
         keys, after, direction, last = f"{alias}.{order}, {alias}.id", "< (?, ?)", "DESC", (1e300, 0)
     sorted_by = ", ".join(f"{key} {direction}" for key in keys.split(", "))
-    text = f"SELECT {mapper.columns}, {keys} FROM {source} AND ({keys}) {after} ORDER BY {sorted_by} LIMIT {PAGE}"
-    while rows := db.query(text, last):
-        yield from map(mapper.load, rows)
-        if len(rows) < PAGE:
-            return
-        last = rows[-1][-len(last) :]
+    text = f"SELECT {mapper.columns}, {keys} FROM {source} AND ({keys}) {after} ORDER BY {sorted_by}"
+    return map(mapper.load, db.stream(text, after=last))
 
 
 def _of(alias: str, *names: str) -> dict[str, str | Column | RowMapper[Any]]:
@@ -147,14 +142,11 @@ def applications(db: Database) -> tuple[str, ...]:
 
 
 def badge_holders(db: Database, table: domain.ExportedTable) -> Iterator[domain.BadgeHolder]:
-    """Yield which exported users, hosts and teams have which badge, and since when."""
+    """Return which exported users, hosts and teams have which badge, and since when."""
     owner, exported = _HOLDERS[table]
     query = (
-        "SELECT o.owner_id, o.badge_id, o.create_time FROM badge_owner o"
+        "SELECT o.create_time, o.owner_id, o.badge_id FROM badge_owner o"
         f" WHERE o.owner = '{owner}' AND (o.owner_id, o.badge_id) > (?, ?) AND o.owner_id IN ({exported} AND {{id}} = o.owner_id)"
-        f" ORDER BY o.owner_id, o.badge_id LIMIT {PAGE}"
+        " ORDER BY o.owner_id, o.badge_id"
     ).format(id=f"{owner[0]}.id")
-    last: tuple[object, ...] = (0, 0)
-    while rows := db.query(query, last):
-        yield from (domain.BadgeHolder(*row) for row in rows)
-        last = rows[-1][:2]
+    return (domain.BadgeHolder(row[1], row[2], row[0]) for row in db.stream(query, after=(0, 0)))

@@ -6,9 +6,10 @@ Each question goes over whole tables and is meant for a read of its own, outside
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import msgspec
 
@@ -19,6 +20,7 @@ from cobblestone.policy.lifecycle.states import INACTIVE, UNSENT, check_invarian
 from cobblestone.store.credit.ledger import IS_GRANT
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.engine import Row
+from cobblestone.store.engine.spilled import Spilled
 from cobblestone.store.work import lifecycle
 from cobblestone.store.work.steps import IS_IN_PROGRESS, matching
 
@@ -190,46 +192,54 @@ class _Named(msgspec.Struct):
 _names = msgspec.json.Decoder(list[_Named])
 
 
-def needed_files(db: Database) -> Counter[str]:
+def needed_files(db: Database) -> Spilled[str, int]:
     """Return how many workunits and app versions need each file."""
-    needed: Counter[str] = Counter()
-    last = 0
-    while rows := db.query(
-        f"SELECT id, input_files FROM workunit WHERE id > ? AND file_delete_state <> {FileDeleteState.DONE}"
-        " AND input_files <> '[]'"
-        " ORDER BY id LIMIT 5000",
-        (last,),
-    ):
-        for _, text in rows:
-            needed.update(file.name for file in _names.decode(text))
-        last = rows[-1][0]
-    for (text,) in db.query("SELECT files FROM app_version"):
-        needed.update({file.name for file in _names.decode(text)})
+    needed: Spilled[str, int] = Spilled()
+    of_workunits = db.stream(
+        f"SELECT input_files, id FROM workunit WHERE file_delete_state <> {FileDeleteState.DONE}"
+        " AND input_files <> '[]' AND id > ? ORDER BY id"
+    )
+    names = (file.name for text, _ in of_workunits for file in _names.decode(text))
+    of_versions = db.query("SELECT files FROM app_version")
+    once = (name for (text,) in of_versions for name in {file.name for file in _names.decode(text)})
+    for name in chain(names, once):
+        needed[name] = needed.get(name, 0) + 1
     return needed
 
 
-def file_rows(db: Database) -> dict[str, tuple[int, int]]:
+def file_rows(db: Database) -> Spilled[str, tuple[int, int]]:
     """Return size and references of stored files by name; those being deleted are left out."""
-    return {
-        row[0]: (row[1], row[2]) for row in db.query("SELECT name, nbytes, refs FROM file WHERE refs >= 0")
-    }
+    sql = "SELECT nbytes, refs, name FROM file WHERE refs >= 0 AND name > ? ORDER BY name"
+    return _by_name(db, sql)
 
 
-def file_sums(db: Database) -> list[tuple[str, str, bool]]:
-    """Return name and MD5 of files in use, and whether each has a compressed copy."""
-    rows = db.query("SELECT name, md5, gzipped_nbytes IS NOT NULL FROM file WHERE refs > 0 ORDER BY name")
-    return [(row[0], row[1], bool(row[2])) for row in rows]
+def file_sums(db: Database) -> Spilled[str, tuple[str, bool]]:
+    """Return the MD5 of files in use by name, and whether each has a compressed copy."""
+    sql = "SELECT md5, gzipped_nbytes IS NOT NULL, name FROM file WHERE refs > 0 AND name > ? ORDER BY name"
+    return _by_name(db, sql)
 
 
-def output_rows(db: Database) -> dict[str, int]:
+def output_rows(db: Database) -> Spilled[str, tuple[int]]:
     """Return the size of each output on disk, by name."""
-    return dict(db.query("SELECT name, nbytes FROM upload WHERE data IS NULL"))
+    return _by_name(db, "SELECT nbytes, name FROM upload WHERE data IS NULL AND name > ? ORDER BY name")
+
+
+def _by_name(db: Database, sql: str) -> Spilled[str, Any]:
+    """Return rows by their last column.  All are read before the first file is looked at: no query waits for the disk."""
+    found: Spilled[str, Any] = Spilled()
+    for *values, name in db.stream(sql, after=("",)):
+        found[name] = tuple(values)
+    return found
 
 
 def recount_references(tx: Transaction) -> int:
     """Set the references of all files from workunits and app versions; return how many were wrong."""
     needed = needed_files(tx)
-    wrong = [(needed[name], name) for name, (_, refs) in file_rows(tx).items() if refs != needed[name]]
+    wrong = [
+        (needed.get(name, 0), name)
+        for name, (_, refs) in file_rows(tx).items()
+        if refs != needed.get(name, 0)
+    ]
     tx.execute_many("UPDATE file SET refs = ? WHERE name = ? AND refs >= 0", wrong)
     return len(wrong)
 

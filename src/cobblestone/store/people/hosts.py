@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -168,10 +168,11 @@ def save_records(tx: Transaction, changed: Iterable[HostAppVersion]) -> None:
     tx.execute_many(_SAVE_RECORD, map(_SAVED_RECORD.values, changed))
 
 
-def all_statistics(db: Database) -> dict[tuple[HostId, AppVersionId], HostVersionStatistics]:
-    """Return the credit statistics of every host and app version."""
-    rows = db.query(f"SELECT {_STATISTICS.columns}, host_id, app_version_id FROM host_app_version")
-    return {row[-2:]: _STATISTICS.load(row) for row in rows}
+def all_statistics(db: Database) -> Iterator[tuple[tuple[HostId, AppVersionId], HostVersionStatistics]]:
+    """Yield the credit statistics of every host and app version."""
+    key = "host_id, app_version_id"
+    sql = f"SELECT {_STATISTICS.columns}, {key} FROM host_app_version WHERE ({key}) > (?, ?) ORDER BY {key}"
+    return ((row[-2:], _STATISTICS.load(row)) for row in db.stream(sql, after=(0, 0)))
 
 
 def remove_record(tx: Transaction, host_id: HostId, version_id: AppVersionId) -> None:

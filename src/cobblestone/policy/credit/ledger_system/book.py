@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import field
 
 from cobblestone.domain.reasons import Reason
@@ -37,7 +37,7 @@ class LedgerBook:
         """Begin with an app, and no other records; None: with `Begun`."""
         self.app = app or records.AppRecord(unit=0.0)
         self.rules = rules or records.LedgerRules()
-        self.hosts: dict[records.HostKey, records.HostRecord] = {}
+        self.hosts: MutableMapping[records.HostKey, records.HostRecord] = {}
         self.versions: dict[records.VersionKey, records.VersionRecord] = {}
         self.cells: dict[records.CellKey, records.Cell] = {}
         self.escrow: dict[records.HostKey, dict[int, float]] = {}  #: price by result

@@ -1,0 +1,82 @@
+"""Mappings with more entries than memory should hold."""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+from collections.abc import Hashable, Iterator, MutableMapping
+from typing import TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+#: Entries of one mapping in memory: some fifteen megabytes of statements.
+MAX_NEAR = 50_000
+_PAGE = 1000
+
+
+class Spilled(MutableMapping[K, V]):
+    """A mapping with a bounded part in memory, and the rest in a temporary file.  Values are not changed in place.
+
+    Keys are integers, texts, or tuples of them.  New keys must not come while it is iterated over.
+    """
+
+    def __init__(self) -> None:
+        self._near: dict[K, V] = {}
+        self._n = 0
+        self._far = sqlite3.connect(
+            "", isolation_level=None
+        )  # no one else sees the file; it is gone at the end
+        self._far.executescript(
+            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
+            "CREATE TABLE entry (key PRIMARY KEY, value) WITHOUT ROWID;"
+        )
+
+    def __getitem__(self, key: K) -> V:
+        if key not in self._near:
+            row = self._far.execute("SELECT value FROM entry WHERE key = ?", (_plain(key),)).fetchone()
+            if row is None:
+                raise KeyError(key)
+            self._keep(key, pickle.loads(row[0]))  # noqa: S301  # what `_spill` wrote
+        return self._near[key]
+
+    def __setitem__(self, key: K, value: V) -> None:
+        if key not in self:
+            self._n += 1
+        self._keep(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._near.pop(key)
+        self._far.execute("DELETE FROM entry WHERE key = ?", (_plain(key),))
+        self._n -= 1
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __iter__(self) -> Iterator[K]:
+        self._spill()
+        condition, after = "", tuple[object, ...]()
+        while rows := self._far.execute(
+            f"SELECT key FROM entry {condition} ORDER BY key LIMIT {_PAGE}", after
+        ).fetchall():
+            for (key,) in rows:
+                yield pickle.loads(key) if isinstance(key, bytes) else key  # noqa: S301  # what `_spill` wrote
+            condition, after = "WHERE key > ?", rows[-1]
+
+    def _keep(self, key: K, value: V) -> None:
+        if len(self._near) >= MAX_NEAR:
+            self._spill()
+        self._near[key] = value
+
+    def _spill(self) -> None:
+        rows = [(_plain(key), pickle.dumps(value, 5)) for key, value in self._near.items()]
+        self._far.execute("BEGIN")
+        self._far.executemany("INSERT OR REPLACE INTO entry VALUES (?, ?)", rows)
+        self._far.execute("COMMIT")
+        self._near.clear()
+
+
+def _plain(key: Hashable) -> object:
+    return key if isinstance(key, int | str) else pickle.dumps(key, 5)

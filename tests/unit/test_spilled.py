@@ -1,0 +1,43 @@
+"""Mappings with a bounded part in memory behave like dictionaries."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from cobblestone.store.engine import spilled
+from cobblestone.store.engine.spilled import Spilled
+
+KEYS = (*range(40), *(f"file {i}" for i in range(40)), *((i, 1, "gpu") for i in range(40)))
+
+
+def test_is_a_dictionary_whatever_happens_to_it_with_few_entries_in_memory(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(spilled, "MAX_NEAR", 7)
+    rng = random.Random(1)
+    found: Spilled[object, float] = Spilled()
+    expected: dict[object, float] = {}
+    for _ in range(5000):
+        key, value = rng.choice(KEYS), rng.random()
+        match rng.randrange(5):
+            case 0 | 1:
+                found[key] = expected[key] = value
+            case 2:
+                assert found.pop(key, None) == expected.pop(key, None)
+            case 3:
+                assert found.get(key) == expected.get(key)
+            case _:
+                assert (key in found, len(found)) == (key in expected, len(expected))
+        assert len(found._near) <= 7
+    assert dict(found) == expected
+    with pytest.raises(KeyError):
+        del found["none such"]
+
+
+def test_values_are_set_while_it_is_iterated_over(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(spilled, "MAX_NEAR", 7)
+    found: Spilled[int, int] = Spilled()
+    found.update({i: i for i in range(3000)})
+    for key in found:
+        found[key] = -key
+    assert found == {i: -i for i in range(3000)}
