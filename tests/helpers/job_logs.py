@@ -456,7 +456,7 @@ def _statements(items: Iterable[tuple[int, CreditStatement]]) -> Statements:
     )
 
 
-def _records(records: dict[RecordKey, HostVersionStatistics]) -> HostRecords:
+def _records(records: Mapping[RecordKey, HostVersionStatistics]) -> HostRecords:
     ordered = sorted(records.items())
     known = [statistics for _, statistics in ordered]
     return HostRecords(
