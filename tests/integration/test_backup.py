@@ -7,6 +7,7 @@ import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
@@ -25,6 +26,7 @@ from cobblestone.service.backup import BackupManifest, make_backup, restore_back
 from cobblestone.store.catalog import files
 from cobblestone.store.catalog.files import place_of
 from cobblestone.store.maintenance import postgres as postgres_dump
+from cobblestone.store.maintenance import snapshot as snapshots
 from cobblestone.store.operation.processes import ProcessRow, note_process, server_processes
 from cobblestone.store.people import users
 
@@ -114,6 +116,28 @@ def test_files_that_never_change_cost_no_room(world: World, tmp_path: Path):
     here = place_of(world.ctx.folder.download, name).stat()
     there = place_of(tmp_path / "copy" / "download", name).stat()
     assert (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+
+
+def test_lost_files_hold_up_no_backup_and_their_rows_are_looked_up_once(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    busy(world)
+    lost = [world.store_file(f"lost{number}", f"{number}".encode()).name for number in range(30)]
+    world.write(lambda tx: files.add_references(tx, dict.fromkeys(lost, 1)))
+    for name in lost:
+        place_of(world.ctx.folder.download, name).unlink()
+    contents = project_contents(world.ctx.folder)
+    looks: list[object] = []
+    read_rows = snapshots.read_rows
+
+    def counted(location: Any, queries: Any) -> Any:
+        looks.append(location)
+        return read_rows(location, queries)
+
+    monkeypatch.setattr(snapshots, "read_rows", counted)
+    make_backup(contents, tmp_path / "copy")
+    assert looks.count(contents.location) == 1
+    assert not any(place_of(tmp_path / "copy" / "download", name).exists() for name in lost)
 
 
 def test_a_backup_under_load_holds_every_file_that_its_rows_need(

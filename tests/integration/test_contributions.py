@@ -82,16 +82,16 @@ def _given(world: World, owner: Owner, owner_id: int) -> dict[Contribution, floa
 def test_a_computer_that_keeps_a_file_earns_its_byte_days_and_no_credit(storing: World):
     host = storing.host(storing.user("alice"))
     name = _asked_to_keep(storing, host)
-    _keep(storing, host, name, days=12)
+    _keep(storing, host, name, days=60)
     earned = _given(storing, Owner.HOST, host.id)[Contribution.STORAGE]
-    # the days since the last question count with the next one; questions come at random
-    assert 0.6 * 12 * len(CONTENT) < earned <= 12 * len(CONTENT)
+    # the days since the last question count with the next one; questions come at random, a day apart on average
+    assert 0.6 * 60 * len(CONTENT) < earned <= 60 * len(CONTENT)
     assert _given(storing, Owner.USER, 1)[Contribution.STORAGE] == earned
     assert storing.value("SELECT total_credit FROM user_account") == 0
     entries = storing.query("SELECT kind, sum(amount) FROM contribution_entry GROUP BY kind")
     assert entries == [("storage", pytest.approx(earned))]
     recent = storing.value("SELECT expavg_credit FROM contribution WHERE owner = 'host'")
-    assert recent == pytest.approx(len(CONTENT), rel=0.4)
+    assert recent == pytest.approx(len(CONTENT), rel=0.6)
 
 
 def test_who_lists_a_file_that_is_gone_earns_nothing(storing: World):
@@ -148,8 +148,8 @@ def test_a_copy_counts_when_the_one_that_counted_is_gone(storing: World):
     one.rpc(sticky_files=())
     _judge(storing)
     assert storing.query("SELECT host_id, counted FROM kept_file") == [(two.id, 1)]
-    _keep(storing, two, name, days=10)
-    assert _given(storing, Owner.HOST, two.id)[Contribution.STORAGE] > 6 * len(CONTENT)
+    _keep(storing, two, name, days=40)
+    assert _given(storing, Owner.HOST, two.id)[Contribution.STORAGE] > 24 * len(CONTENT)
 
 
 def test_a_merged_computer_leaves_its_files_and_what_it_gave_to_the_survivor(storing: World):
@@ -157,7 +157,7 @@ def test_a_merged_computer_leaves_its_files_and_what_it_gave_to_the_survivor(sto
     old, new = storing.host(alice), storing.host(alice, domain_name="other")
     name = _asked_to_keep(storing, old)
     _asked_to_keep(storing, new)
-    _keep(storing, old, name, days=5)
+    _keep(storing, old, name, days=20)
     given = _given(storing, Owner.HOST, old.id)[Contribution.STORAGE]
     storing.write(lambda tx: tx.execute("UPDATE result SET server_state = 5, outcome = 6"))
     storing.write(lambda tx: merge_computers(tx, UserId(1), HostId(old.id), HostId(new.id), now=storing.now))

@@ -162,6 +162,12 @@ def test_a_file_may_say_it_all_and_the_run_balances(tmp_path: Path) -> None:
         ("slack = 40", 'slack = 40\ngpu = "X"\ngpus = 1\ncpus = 0', "gpu = 'X' is not possible"),
         ("slack = 40", "slack = 40\nefficiency = 0", "efficiency = 0.0 is not possible"),
         ("[host]", "[host]\nflops = 0", "flops = 0.0 is not possible"),
+        (
+            'name = "b"',
+            'name = "b"\ndowntime = { fraction = 0 }',
+            "fraction = 0.0 is not possible; allowed: above 0",
+        ),
+        ("fraction = 0.9", "fraction = -1", "fraction = -1.0 is not possible; allowed: above 0, up to 1"),
         ('day_end = "22 h"', 'day_end = "8 h"', "at least a minute from day_start (28800), or 0"),
         ('day_end = "22 h"', "", "day_start = 28800.0 is not possible; allowed: only with day_end"),
         ('day_end = "22 h"', 'day_end = "25 h"', "day_end = 90000.0 is not possible; allowed: 0 to 86400"),
