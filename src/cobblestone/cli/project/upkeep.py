@@ -283,10 +283,10 @@ def examine(
     for name in wanted:
         if name not in known:
             raise typer.BadParameter(f"there is no check {name!r}; known: {', '.join(known)}")
-    for each in checks:
-        if wanted and each.name not in wanted:
-            continue
-        with contextlib.nullcontext() if quiet else error_console().status(f"{each.name} …"):
+    chosen = [each for each in checks if not wanted or each.name in wanted]
+    for number, each in enumerate(chosen, start=1):
+        doing = f"{number} of {len(chosen)}: {each.name} …"
+        with contextlib.nullcontext() if quiet else error_console().status(doing):
             found = diagnose(each.name)
             repaired = 0
             if found.findings and mend is not None and each.repair:
