@@ -467,7 +467,7 @@ async def test_a_fork_bomb_that_goes_on_is_ended_with_all_of_its_processes(world
     await world.until_true(lambda: len(world.living()) > 20)
     ended = await world.until(Ended)
     assert (ended.exit_status, ended.ending) == (197, Ending.ABORTED)
-    assert not world.living()
+    await world.until_true(lambda: not world.living())  # on a busy machine killed processes need a moment
 
 
 async def test_the_client_sees_too_many_processes_where_the_system_counts_none(tmp_path: Path) -> None:
