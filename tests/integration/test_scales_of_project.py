@@ -174,7 +174,7 @@ def test_the_command_shows_a_table_and_changes_nothing_in_a_dry_run(
     assert "only 1.00" in text
     assert "would change" in text
     assert "not published" in text
-    assert "2 versions belong to apps with CPU versions" in text
+    assert "versions of apps with CPU versions, whose scales are computed automatically: 2." in text
     assert run_command([*command, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["versions"][0]["changed"] is True
     assert run_command([*command, "--json"]) == 0

@@ -30,7 +30,7 @@ from cobblestone.client.remote.access import ACCESS_FILE, Access, known_access
 from cobblestone.client.remote.commands import COMMANDS, QUESTIONS, Arguments, Controls
 from cobblestone.client.remote.gui_rpc_operations import Operations
 from cobblestone.domain.errors import CobblestoneError, ConfigError, RemoteProtocolError
-from cobblestone.ops.aside import SHORT
+from cobblestone.ops.aside import LITTLE
 from cobblestone.ops.files import write_private
 from cobblestone.wire.client.gui_rpc import (
     END,
@@ -121,7 +121,7 @@ class GuiRpcServer:
                 held += len(data)
                 read, aside = (
                     connection.receive_data,
-                    END in data and held > SHORT,
+                    END in data and held > LITTLE,
                 )  # what has not ended is only kept
                 for found in await asyncio.to_thread(read, data) if aside else read(data):
                     patience = IDLE_SECONDS
