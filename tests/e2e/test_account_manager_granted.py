@@ -37,7 +37,7 @@ class LedManager:
         project.cli("manager", "add", str(self.folder), project.url)
         self.database = Store(self.folder / "manager.sqlite", readers=1)
         self.process = ManagerProcess(self.folder, self.url)
-        self.client = StockClient(root / "stock", gives_way=False)
+        self.client = StockClient(root / "stock")
         self.process.start()
 
     def close(self) -> None:

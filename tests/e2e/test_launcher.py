@@ -59,7 +59,7 @@ def counting(live: Callable[..., LiveProject]) -> Callable[[int], tuple[LiveProj
         project = live()
         project.app("counter", COUNTER)
         project.submit("counter", str(n))
-        client = project.volunteer("alice", gives_way=False)  # it needs seconds of a CPU
+        client = project.volunteer("alice")
         project.wait(
             lambda: any(task.fraction_done > 0 and children(client) for task in client.tasks()),
             client,

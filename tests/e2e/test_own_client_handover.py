@@ -32,7 +32,7 @@ def test_a_job_of_the_stock_client_is_finished_by_ours(live: Callable[..., LiveP
     project = live()
     project.app("counter", COUNTER)
     batch = project.submit("counter", "90")
-    stock = project.volunteer("alice", gives_way=False)  # its job needs seconds of a CPU
+    stock = project.volunteer("alice")
     project.wait(
         lambda: any(task.checkpoint_cpu_time > 1 for task in stock.tasks()),
         stock,
@@ -42,7 +42,7 @@ def test_a_job_of_the_stock_client_is_finished_by_ours(live: Callable[..., LiveP
     (task,) = stock.tasks()
     name, saved = task.name, task.checkpoint_cpu_time
     stock.stop()
-    client = OwnClient(stock.folder, gives_way=False)
+    client = OwnClient(stock.folder)
     found = client.cli_alone("adopt")
     assert found == {"projects": 1, "jobs": 1, "in_progress": 1, "files": 5}
     with contextlib.ExitStack() as stack:

@@ -221,9 +221,7 @@ def test_our_client_computes_what_the_stock_client_is_not_offered(
     stock.stop()
 
     client = OwnClient(tmp_path / "own")
-    options = CONFIG.format(ncpus=1, no_priority_change=False).replace(
-        "<options>", "<options>\n    <use_containers>1</use_containers>"
-    )
+    options = CONFIG.format(ncpus=1).replace("<options>", "<options>\n    <use_containers>1</use_containers>")
     (client.folder / "cc_config.xml").write_text(options)
     client.start()
     try:

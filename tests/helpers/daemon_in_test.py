@@ -27,7 +27,7 @@ class MovableClock:
 def make_client(folder: Path, clock: Callable[[], float] = time.time, *, ncpus: int = 1) -> Client:
     folder.mkdir(parents=True, exist_ok=True)
     open_to_other_accounts(folder)
-    (folder / "cc_config.xml").write_text(CONFIG.format(ncpus=ncpus, no_priority_change=False))
+    (folder / "cc_config.xml").write_text(CONFIG.format(ncpus=ncpus))
     (folder / "global_prefs_override.xml").write_text(PREFERENCES)
     return Client(folder, echo=False, clock=clock, seed=1)
 

@@ -41,8 +41,8 @@ CONFIG = """<cc_config>
   <options>
     <skip_cpu_benchmarks>1</skip_cpu_benchmarks>
     <report_results_immediately>1</report_results_immediately>
+    <no_priority_change>1</no_priority_change>
     <fetch_on_update>1</fetch_on_update>
-    <no_priority_change>{no_priority_change:d}</no_priority_change>
     <ncpus>{ncpus}</ncpus>
   </options>
 </cc_config>
@@ -52,13 +52,13 @@ CONFIG = """<cc_config>
 class OwnClient:
     """One client process in one data directory."""
 
-    def __init__(self, folder: Path, *, ncpus: int = 1, gives_way: bool = True) -> None:
+    def __init__(self, folder: Path, *, ncpus: int = 1) -> None:
         self.folder = folder
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
         open_to_other_accounts(folder)
-        (folder / "cc_config.xml").write_text(CONFIG.format(ncpus=ncpus, no_priority_change=not gives_way))
+        (folder / "cc_config.xml").write_text(CONFIG.format(ncpus=ncpus))
         (folder / "global_prefs_override.xml").write_text(PREFERENCES)
 
     def start(self, *arguments: str) -> None:

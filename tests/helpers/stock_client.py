@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 from cobblestone.demo import stock_client
 
 
 class StockClient(stock_client.StockClient):
-    """A client that can be killed and looked at; its jobs give way to other tests."""
-
-    def __init__(self, folder: Path, *, gives_way: bool = True, **options: Any) -> None:
-        super().__init__(folder, gives_way=gives_way, **options)
+    """A client that can be killed and looked at."""
 
     def kill(self) -> None:
         """As a crash would: the client alone."""

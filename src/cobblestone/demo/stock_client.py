@@ -21,6 +21,7 @@ from cobblestone.ops.environment import run_and_read
 PROGRAMS = ("boinc", "boinccmd")
 START_SECONDS = 30.0
 
+#: Jobs do not give way to other programs: somebody waits for them.
 _CC_CONFIG = """<cc_config>
   <log_flags>
     <unparsed_xml>1</unparsed_xml>
@@ -33,7 +34,7 @@ _CC_CONFIG = """<cc_config>
     <skip_cpu_benchmarks>1</skip_cpu_benchmarks>
     <dont_contact_ref_site>1</dont_contact_ref_site>
     <report_results_immediately>1</report_results_immediately>
-    <no_priority_change>{no_priority_change:d}</no_priority_change>
+    <no_priority_change>1</no_priority_change>
     <max_file_xfers>20</max_file_xfers>
     <max_file_xfers_per_project>10</max_file_xfers_per_project>
     <ncpus>{ncpus}</ncpus>
@@ -58,13 +59,9 @@ _PREFERENCES = """<global_preferences>
 """
 
 
-def write_wishes(folder: Path, *, ncpus: int, buffer_days: float = 0.01, gives_way: bool = False) -> None:
-    """Write the settings and preferences of a client that computes at once, regardless of other activity.
-
-    Its jobs do not give way to other programs unless ``gives_way`` says so: somebody waits for them.
-    """
-    config = _CC_CONFIG.format(ncpus=ncpus, no_priority_change=not gives_way)
-    (folder / "cc_config.xml").write_text(config, encoding="ascii")
+def write_wishes(folder: Path, *, ncpus: int, buffer_days: float = 0.01) -> None:
+    """Write the settings and preferences of a client that computes at once, regardless of other activity."""
+    (folder / "cc_config.xml").write_text(_CC_CONFIG.format(ncpus=ncpus), encoding="ascii")
     (folder / "global_prefs_override.xml").write_text(
         _PREFERENCES.format(buffer_days=buffer_days), encoding="ascii"
     )
@@ -159,13 +156,7 @@ class StockClient(LoggedClient):
     kind = "Debian's unmodified BOINC client"
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        ncpus: int = 1,
-        buffer_days: float = 0.01,
-        gives_way: bool = False,
-        arguments: Sequence[str] = (),
+        self, folder: Path, *, ncpus: int = 1, buffer_days: float = 0.01, arguments: Sequence[str] = ()
     ) -> None:
         """Prepare ``folder``; no other client may use it, since two clients in one folder destroy each other's state.
 
@@ -176,7 +167,7 @@ class StockClient(LoggedClient):
         super().__init__(folder)
         self.port = free_port()
         self.arguments = tuple(arguments)
-        write_wishes(folder, ncpus=ncpus, buffer_days=buffer_days, gives_way=gives_way)
+        write_wishes(folder, ncpus=ncpus, buffer_days=buffer_days)
 
     def start(self) -> None:
         """Start the client and wait until it answers.
