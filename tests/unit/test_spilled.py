@@ -34,6 +34,15 @@ def test_is_a_dictionary_whatever_happens_to_it_with_few_entries_in_memory(monke
         del found["none such"]
 
 
+def test_equal_keys_are_one_key_however_they_were_made(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(spilled, "MAX_NEAR", 1)
+    name = "app-1"
+    found: Spilled[tuple[str, str], int] = Spilled()
+    found[name, name] = 1
+    found["else", ""] = 2
+    assert found[name, "".join(["app", "-1"])] == 1
+
+
 def test_values_are_set_while_it_is_iterated_over(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(spilled, "MAX_NEAR", 7)
     found: Spilled[int, int] = Spilled()

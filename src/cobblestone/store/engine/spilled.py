@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import sqlite3
+import weakref
 from collections.abc import Hashable, Iterator, MutableMapping
 from typing import TypeVar
 
@@ -24,9 +26,9 @@ class Spilled(MutableMapping[K, V]):
     def __init__(self) -> None:
         self._near: dict[K, V] = {}
         self._n = 0
-        self._far = sqlite3.connect(
-            "", isolation_level=None
-        )  # no one else sees the file; it is gone at the end
+        # No one else sees the file; it is gone at the end.
+        self._far = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        weakref.finalize(self, self._far.close)
         self._far.executescript(
             "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
             "CREATE TABLE entry (key PRIMARY KEY, value) WITHOUT ROWID;"
@@ -62,7 +64,7 @@ class Spilled(MutableMapping[K, V]):
             f"SELECT key FROM entry {condition} ORDER BY key LIMIT {_PAGE}", after
         ).fetchall():
             for (key,) in rows:
-                yield pickle.loads(key) if isinstance(key, bytes) else key  # noqa: S301  # what `_spill` wrote
+                yield tuple(json.loads(key)) if isinstance(key, bytes) else key
             condition, after = "WHERE key > ?", rows[-1]
 
     def _keep(self, key: K, value: V) -> None:
@@ -79,4 +81,5 @@ class Spilled(MutableMapping[K, V]):
 
 
 def _plain(key: Hashable) -> object:
-    return key if isinstance(key, int | str) else pickle.dumps(key, 5)
+    # As JSON: equal keys are equal bytes, which pickle does not promise.
+    return key if isinstance(key, int | str) else json.dumps(key).encode()
