@@ -7,7 +7,7 @@ import pickle
 import sqlite3
 import weakref
 from collections.abc import Hashable, Iterator, MutableMapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -64,7 +64,8 @@ class Spilled(MutableMapping[K, V]):
             f"SELECT key FROM entry {condition} ORDER BY key LIMIT {_PAGE}", after
         ).fetchall():
             for (key,) in rows:
-                yield tuple(json.loads(key)) if isinstance(key, bytes) else key
+                whole: Any = tuple(json.loads(key)) if isinstance(key, bytes) else key
+                yield whole
             condition, after = "WHERE key > ?", rows[-1]
 
     def _keep(self, key: K, value: V) -> None:
