@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from pathlib import Path
 
 from cobblestone.client.conditions.host import ReportedHost
 from cobblestone.client.records.app_versions import version_in_force
@@ -18,7 +19,7 @@ from cobblestone.domain.errors import JobError
 from cobblestone.domain.values import form_of
 from cobblestone.wire.client.records import JobRecord, ProjectContent
 from cobblestone.wire.client.task_messages import InitData
-from cobblestone.wire.scheduler.job import AppVersionBlock
+from cobblestone.wire.scheduler.job import AppVersionBlock, FileRef, WorkunitBlock
 
 #: Processes and threads of one job: far more than any needs, and few enough that the computer stays usable.
 MAX_PROCESSES = 2000
@@ -42,27 +43,6 @@ def make_task_spec(
         raise JobError(f"{job.name} has no app version")
     folder = folders.project(job.project)
     main = next((ref for ref in version.file_refs if ref.main_program), version.file_refs[0])
-    inputs = [
-        TaskInput(
-            open_name=ref.open_name or ref.file_name,
-            physical_name=ref.file_name,
-            copy=ref.copy_file,
-            executable=_is_executable(content, ref.file_name),
-        )
-        for ref in (*version.file_refs, *workunit.file_refs)
-        if (ref is not main or ref.open_name) and (not ref.optional or (folder / ref.file_name).exists())
-    ]
-    outputs = [
-        TaskOutput(
-            open_name=ref.open_name or ref.file_name,
-            physical_name=ref.file_name,
-            copy=ref.copy_file,
-            max_nbytes=_bound(content, ref.file_name),
-            optional=ref.optional,
-            packed=_to_be_packed(content, ref.file_name),
-        )
-        for ref in job.result.file_refs
-    ]
     flops = version.flops or 1e9
     seconds = max(MAX_ELAPSED_MIN, workunit.rsc_fpops_bound / flops) if workunit.rsc_fpops_bound else 0.0
     return form_of(
@@ -78,8 +58,8 @@ def make_task_spec(
             *shlex.split(version.cmdline),
             *_device_words(version, job),
         ),
-        inputs=tuple(inputs),
-        outputs=tuple(outputs),
+        inputs=_inputs(content, version, workunit, main, folder),
+        outputs=_outputs(content, job),
         init=_init_data(state, facts, content, job, version, checkpoint_seconds),
         mapped=_api(version.api_version) >= (6, 0),
         uses_gpu=bool(version.coproc_type),
@@ -93,6 +73,36 @@ def make_task_spec(
             elapsed_seconds=seconds,
             processes=MAX_PROCESSES,
         ),
+    )
+
+
+def _inputs(
+    content: ProjectContent, version: AppVersionBlock, workunit: WorkunitBlock, main: FileRef, folder: Path
+) -> tuple[TaskInput, ...]:
+    """Return the files that a job finds in its folder, without those that may be absent and are."""
+    return tuple(
+        TaskInput(
+            open_name=ref.open_name or ref.file_name,
+            physical_name=ref.file_name,
+            copy=ref.copy_file,
+            executable=_is_executable(content, ref.file_name),
+        )
+        for ref in (*version.file_refs, *workunit.file_refs)
+        if (ref is not main or ref.open_name) and (not ref.optional or (folder / ref.file_name).exists())
+    )
+
+
+def _outputs(content: ProjectContent, job: JobRecord) -> tuple[TaskOutput, ...]:
+    return tuple(
+        TaskOutput(
+            open_name=ref.open_name or ref.file_name,
+            physical_name=ref.file_name,
+            copy=ref.copy_file,
+            max_nbytes=_bound(content, ref.file_name),
+            optional=ref.optional,
+            packed=_to_be_packed(content, ref.file_name),
+        )
+        for ref in job.result.file_refs
     )
 
 

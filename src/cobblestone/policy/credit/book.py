@@ -132,9 +132,9 @@ def grant_trickle(
             "number_refused", "Run time {value} is unusable: nothing is granted.", value=str(facts.run_time)
         )
         return TrickleGrant(amount=0.0, run_time=0.0, work_start=start, reasons=(why,))
-    reasons: list[Reason] = []
     possible = max(0.0, min(now - facts.sent_time, MAX_SECONDS) - facts.credited_run_time)
     seconds = min(facts.run_time, rules.max_run_time, possible)
+    reasons: list[Reason] = []
     if seconds < facts.run_time:
         reasons.append(
             reason(
@@ -148,17 +148,19 @@ def grant_trickle(
             )
         )
     speed, why_speed = _speed(facts.p_fpops, rules)
-    reasons += why_speed
     amount = unit.of_flops(seconds * speed)
-    reasons.append(
-        reason(
-            "trickle",
-            "{amount}: {seconds} s x {speed} per second.",
-            amount=amount,
-            seconds=seconds,
-            speed=speed,
-        )
+    why = reason(
+        "trickle", "{amount}: {seconds} s x {speed} per second.", amount=amount, seconds=seconds, speed=speed
     )
+    amount, why_less = _within_bounds(amount, facts)
+    return TrickleGrant(
+        amount=amount, run_time=seconds, work_start=start, reasons=(*reasons, *why_speed, why, *why_less)
+    )
+
+
+def _within_bounds(amount: float, facts: TrickleFacts) -> tuple[float, list[Reason]]:
+    """Return what the bounds of job and owner leave of an amount, and why it is less."""
+    reasons: list[Reason] = []
     for most, before, why in (
         (
             facts.most_credit,
@@ -184,7 +186,7 @@ def grant_trickle(
         if amount > most - before:
             amount = max(0.0, most - before)
             reasons.append(why)
-    return TrickleGrant(amount=amount, run_time=seconds, work_start=start, reasons=tuple(reasons))
+    return amount, reasons
 
 
 def _speed(p_fpops: float, rules: TrickleRules) -> tuple[float, list[Reason]]:

@@ -18,7 +18,13 @@ from cobblestone.policy.dispatch import held_jobs, identity
 from cobblestone.policy.dispatch.catalogue import Assignment
 from cobblestone.policy.dispatch.explain import messages as refusal_messages
 from cobblestone.policy.dispatch.limits import DispatchLimits
-from cobblestone.policy.dispatch.reports import ReportContext, ResultReport, judge_report
+from cobblestone.policy.dispatch.reports import (
+    AcceptedReport,
+    ReportContext,
+    ReportDecision,
+    ResultReport,
+    judge_report,
+)
 from cobblestone.policy.dispatch.request import WorkRequest
 from cobblestone.policy.dispatch.versions import missing_runtime_after_report
 from cobblestone.server.core.context import ServerContext
@@ -35,10 +41,11 @@ from cobblestone.store.people import hosts, users
 from cobblestone.store.work import dispatch, messages
 from cobblestone.store.work import rows as work
 from cobblestone.store.work.candidates import candidates_of_results
-from cobblestone.store.work.dispatch import JobInProgress
+from cobblestone.store.work.dispatch import JobInProgress, ReportedRow
 from cobblestone.wire.project.account import email_hash, external_cpid
 from cobblestone.wire.scheduler import reply as reply_wire
 from cobblestone.wire.scheduler.reply import Message, MessagePriority, SchedulerReply
+from cobblestone.wire.scheduler.report import ReportedResult
 from cobblestone.wire.scheduler.request import SchedulerRequest
 
 BAD_KEY_DELAY = 3600.0
@@ -207,65 +214,93 @@ class SchedulerExchange:
             row = rows.get(item.name)
             version_id = None if row is None else row.result.app_version_id
             record = None if version_id is None else _record(records, host, version_id)
-            decision = judge_report(
-                ResultReport(
-                    name=item.name,
-                    state=item.state,
-                    exit_status=item.exit_status if item.exit_status_present else None,
-                    cpu_time=item.final_cpu_time,
-                    elapsed_time=item.final_elapsed_time,
-                    file_errors={file.name: file.error_msg for file in item.files if file.error_msg},
-                ),
-                ReportContext(
-                    result=None if row is None else row.result,
-                    output_specs=() if row is None else row.output_specs,
-                    outputs_present=frozenset() if row is None else row.outputs_present,
-                    record=record,
-                    host_owner=None if row is None else row.host_owner,
-                    ncpus_used=1.0 if row is None else self._ncpus_of(row.result),
-                    replaced=row is not None and row.replaced,
-                ),
-                host_id=host.id,
-                user_id=user.id,
-                daily_quota=self.limits.daily_quota,
-                daily_quota_init=self._initial_quota(row),
-                now=self.now,
-            )
+            decision = self._judge_report(item, row, record, user, host)
             twice = twice or decision.resend_lost
-            if row is not None and record is not None and version_id is not None:
-                record = decision.record or record
-                if decision.accepted is not None:
-                    reports.log_failure(
-                        self.ctx, decision.accepted, records.get(version_id) or record, record, now=self.now
-                    )
-                    record = record_after_report(
-                        record, decision.accepted, delay_bound=row.delay_bound, now=self.now
-                    )
-                if record is not records.get(version_id):
-                    records[version_id] = self._unsaved[version_id] = record
+            if row is not None and record is not None:
+                self._keep_record(records, record, decision, delay_bound=row.delay_bound)
             if decision.accepted is not None:
                 host = self._note_missing_runtime(host, decision.accepted.exit_status)
-            if row is not None and decision.accepted is not None:
-                self._reported.add(row.result.id)
-                if row.result.host_id != host.id:
-                    self.tx.drop_answers()
-                dispatch.record_report(
-                    self.tx,
-                    row.result,
-                    decision.accepted,
-                    stderr=item.stderr,
-                    fpops_counted=reports.counted_fpops(item, decision.accepted.cpu_time),
-                    intops_counted=reports.counted_intops(item, decision.accepted.cpu_time),
-                    report=reports.report_details(self.message, item, decision.reasons),
-                    host_id=host.id,
-                    now=self.now,
-                )
+                if row is not None:
+                    self._record_report(item, row, decision.accepted, decision.reasons, host)
         acks = (
             *(item.name for item in reported),
             *(item.name for item in self.message.file_transfer_results),
         )
         self.reply.result_acks = acks
         return host, twice
+
+    def _judge_report(
+        self,
+        item: ReportedResult,
+        row: ReportedRow | None,
+        record: HostAppVersion | None,
+        user: User,
+        host: Host,
+    ) -> ReportDecision:
+        return judge_report(
+            ResultReport(
+                name=item.name,
+                state=item.state,
+                exit_status=item.exit_status if item.exit_status_present else None,
+                cpu_time=item.final_cpu_time,
+                elapsed_time=item.final_elapsed_time,
+                file_errors={file.name: file.error_msg for file in item.files if file.error_msg},
+            ),
+            ReportContext(
+                result=None if row is None else row.result,
+                output_specs=() if row is None else row.output_specs,
+                outputs_present=frozenset() if row is None else row.outputs_present,
+                record=record,
+                host_owner=None if row is None else row.host_owner,
+                ncpus_used=1.0 if row is None else self._ncpus_of(row.result),
+                replaced=row is not None and row.replaced,
+            ),
+            host_id=host.id,
+            user_id=user.id,
+            daily_quota=self.limits.daily_quota,
+            daily_quota_init=self._initial_quota(row),
+            now=self.now,
+        )
+
+    def _keep_record(
+        self,
+        records: dict[AppVersionId, HostAppVersion],
+        record: HostAppVersion,
+        decision: ReportDecision,
+        *,
+        delay_bound: float,
+    ) -> None:
+        """Keep what a report says about a host's results of an app version."""
+        known = records.get(record.app_version_id)
+        after = decision.record or record
+        if decision.accepted is not None:
+            reports.log_failure(self.ctx, decision.accepted, known or after, after, now=self.now)
+            after = record_after_report(after, decision.accepted, delay_bound=delay_bound, now=self.now)
+        if after is not known:
+            records[after.app_version_id] = self._unsaved[after.app_version_id] = after
+
+    def _record_report(
+        self,
+        item: ReportedResult,
+        row: ReportedRow,
+        accepted: AcceptedReport,
+        reasons: tuple[Reason, ...],
+        host: Host,
+    ) -> None:
+        self._reported.add(row.result.id)
+        if row.result.host_id != host.id:
+            self.tx.drop_answers()
+        dispatch.record_report(
+            self.tx,
+            row.result,
+            accepted,
+            stderr=item.stderr,
+            fpops_counted=reports.counted_fpops(item, accepted.cpu_time),
+            intops_counted=reports.counted_intops(item, accepted.cpu_time),
+            report=reports.report_details(self.message, item, reasons),
+            host_id=host.id,
+            now=self.now,
+        )
 
     def _records_of(self, host: Host) -> dict[AppVersionId, HostAppVersion]:
         """Return the host's records by app version, with the changes so far; read once."""
@@ -283,7 +318,7 @@ class SchedulerExchange:
         hosts.set_missing_runtime(self.tx, host.id, missing, now=since)
         return changed(host, missing_runtime=missing, missing_since=since)
 
-    def _initial_quota(self, row: dispatch.ReportedRow | None) -> int:
+    def _initial_quota(self, row: ReportedRow | None) -> int:
         """Return the daily quota of a new host, of the app of a reported result."""
         app = None if row is None else self.offer.catalogue.apps.get(row.result.app_id)
         own = 0 if app is None else app.dispatch.max_jobs_per_day_init
