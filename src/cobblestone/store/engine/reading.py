@@ -21,6 +21,9 @@ from cobblestone.store.engine.mapping import RowMapper
 T = TypeVar("T")
 #: Rows of a long query that are in memory at once.
 PAGE = 2000
+#: Rows of a table that one statement goes over: PostgreSQL gives up those of our readers that take longer than seconds.
+PART = 20_000
+_FIRST, _LAST = -(2**63), 2**63 - 1
 POSTGRES_PREFIXES = ("postgresql://", "postgres://")
 
 
@@ -53,6 +56,7 @@ class Database:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self.n_looked_at = 0  #: rows that long queries have gone over so far
 
     def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """Return all rows of a query."""
@@ -63,12 +67,20 @@ class Database:
 
         It ends with ``KEY > (?) ORDER BY KEY``, and the key is the last of its columns; ``after``: where it begins.
         """
-        n = PAGE
-        while n == PAGE:
-            rows = self.query(f"{sql} LIMIT {PAGE}", (*parameters, *after))
+        while rows := self.query(f"{sql} LIMIT {PAGE}", (*parameters, *after)):
             yield from rows
-            n = len(rows)
-            after = rows[-1][-len(after) :] if rows else after
+            self.n_looked_at += len(rows)
+            after = rows[-1][-len(after) :]
+
+    def in_parts(self, sql: str, table: str, key: str = "id") -> Iterator[Row]:
+        """Yield the rows of a query about a part of a table, ``KEY > ? AND KEY <= ?``, for one part after the other."""
+        end = f"SELECT {key} FROM {table} WHERE {key} > ? ORDER BY {key} LIMIT 1 OFFSET {PART - 1}"
+        after = _FIRST
+        while after != _LAST:
+            last = self.value(end, (after,)) or _LAST
+            yield from self.query(sql, (after, last))
+            self.n_looked_at += PART
+            after = last
 
     def one(self, sql: str, parameters: Parameters = ()) -> Row | None:
         """Return the first row of a query, or None."""
