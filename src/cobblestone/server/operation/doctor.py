@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cobblestone.api_schema.operation import Diagnosis
-from cobblestone.domain.errors import CobblestoneError, NotFound
+from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
 from cobblestone.domain.reasons import Finding
 from cobblestone.policy.credit.exposure import what_a_liar_gains
 from cobblestone.policy.dispatch.rollout import RolloutState
@@ -42,7 +42,10 @@ Check = diagnosis.Check[ServerContext, [ServerContext, Database]]
 
 async def diagnose(ctx: ServerContext, check: Check) -> Diagnosis:
     """Run one check, on a snapshot of the database."""
-    return await ctx.store.aread(lambda db: check.look(ctx, db))
+    try:
+        return await ctx.store.aread(lambda db: check.look(ctx, db))
+    except StoreError as error:
+        return check.unread(error)
 
 
 async def repair(ctx: ServerContext, check: Check, actor: Actor) -> int:
