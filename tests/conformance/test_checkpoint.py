@@ -11,6 +11,7 @@ import pytest
 from tests.helpers.project_world import empty_database
 
 from cobblestone.store.engine import sqlite
+from cobblestone.store.engine.database import Store
 from cobblestone.store.engine.sqlite import SqliteConnection, open_reader
 
 PAGES = 20
@@ -108,3 +109,22 @@ def test_a_log_that_a_reader_needs_is_not_copied_at_every_write(
         write(connection)
         finish_checkpoint(connection)
     assert log_bytes(path) == long, "nobody needs it any more"
+
+
+def test_what_was_written_stays_and_is_answered_when_the_system_has_no_thread_for_the_copy(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    store = Store(path, readers=1)
+    with closing(store), monkeypatch.context() as context:
+        context.setattr(threading.Thread, "start", refuse)
+        for number in range(3 * PAGES):
+            row = "INSERT INTO news (title, text, time) VALUES ('title', hex(zeroblob(4500)), ?)"
+            assert store.write(lambda tx, time=number, row=row: tx.execute(row, (time,))) == 1
+        assert log_bytes(path) < SMALL_BYTES, "the writer copies it"
+    with closing(open_reader(path)) as reader:
+        assert (
+            reader.execute("SELECT count(*), count(DISTINCT time) FROM news").fetchone() == (3 * PAGES,) * 2
+        )

@@ -61,6 +61,16 @@ def test_writes_that_arrive_together_fail_alone(store: Store):
     assert titles(store) == ["second", "first"]
 
 
+def test_an_error_that_a_coroutine_cannot_raise_leaves_nobody_waiting(store: Store):
+    async def run() -> list[object]:
+        empty: Iterator[int] = iter(())
+        wrong = [store.awrite(lambda _: next(empty)), store.awrite(lambda _: 1)]
+        return await asyncio.wait_for(asyncio.gather(*wrong, return_exceptions=True), 20)
+
+    error, answer = asyncio.run(run())
+    assert (type(error), answer) == (RuntimeError, 1)
+
+
 def test_a_change_that_is_seen_late_to_be_wrong_is_the_fault_of_its_own_write(store: Store):
     def set_time(tx: Transaction, *, news: int, time: float) -> None:
         def refusal(rows: Sequence[Parameters], changed: int) -> Exception:

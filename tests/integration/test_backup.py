@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from cobblestone.server.run import open_project
 from cobblestone.service.backup import BackupManifest, make_backup, restore_backup, verify_backup
 from cobblestone.store.catalog import files
 from cobblestone.store.catalog.files import place_of
+from cobblestone.store.engine.sqlite import open_reader
 from cobblestone.store.maintenance import postgres as postgres_dump
 from cobblestone.store.maintenance import snapshot as snapshots
 from cobblestone.store.operation.processes import ProcessRow, note_process, server_processes
@@ -246,6 +249,31 @@ def test_a_damaged_backup_is_found_out_and_leaves_nothing(
             attempt()
     assert not (tmp_path / "x").exists()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.of_sqlite
+def test_of_a_damaged_database_no_backup_is_made_and_the_doctor_says_it_at_every_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    root = tmp_path / "sky"
+    assert run_command(["project", "create", str(root)]) == 0
+    path = root / KIND.database
+    with closing(open_reader(path)) as reader:
+        tables = "SELECT rootpage FROM sqlite_master WHERE tbl_name IN ('workunit', 'file', 'upload')"
+        pages = [page for (page,) in reader.execute(tables)]
+    rows = bytearray(path.read_bytes())
+    for page in pages:
+        rows[(page - 1) * 4096 : page * 4096] = b"\xff" * 4096
+    path.write_bytes(rows)
+    with pytest.raises(StoreError, match="malformed"):
+        make_backup(project_contents(ProjectFolder(root)), tmp_path / "copy")
+    assert [path.name for path in tmp_path.iterdir()] == ["sky"]
+    capsys.readouterr()
+    assert run_command(["doctor", "-p", str(root)]) == 4
+    said = capsys.readouterr().out
+    assert re.search(r"(?m)^WRONG +durable .*\n +database: .*malformed", said)
+    assert re.search(r"(?m)^WRONG +next_step .*\n +database: .*malformed", said)
+    assert re.search(r"(?m)^ok +daemons ", said), "the last one"
 
 
 @pytest.mark.of_sqlite

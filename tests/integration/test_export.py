@@ -587,6 +587,17 @@ def test_the_server_exports_when_it_is_due_in_a_process_that_gives_way(world: Wo
     assert re.search(r'cobblestone_export_records\{table="user"\} 1\.0', figures)
 
 
+def test_an_export_of_a_clock_that_was_years_ahead_is_soon_replaced(world: World):
+    world.now += 10 * 365 * 86400
+    export(world)
+    world.now -= 10 * 365 * 86400
+    world.ctx.started = world.now
+    world.run(export_if_due(world.ctx))
+    made = last_export(world.ctx.folder)
+    assert made is not None
+    assert made.time <= world.now
+
+
 def test_an_export_that_fails_is_an_error_of_the_daemon_and_a_late_one_a_warning(world: World):
     (world.ctx.folder.exports / "lock").touch()
     (world.ctx.folder.root / "cobblestone.toml").write_text("nonsense = 1")

@@ -143,6 +143,15 @@ def test_a_sound_one_is_called_sound(world: ManagerWorld, caller: Caller, capsys
     assert doctor(world, capsys=capsys) == (0, {})
 
 
+def test_what_cannot_be_read_is_a_fault_of_its_check_and_the_others_go_on(
+    world: ManagerWorld, caller: Caller, capsys: pytest.CaptureFixture[str]
+):
+    world.write(lambda tx: tx.execute("DROP TABLE daily"))
+    world.ctx.folder.secret_file.chmod(0o644)
+    status, wrong = doctor(world, capsys=capsys)
+    assert (status, wrong["days"], wrong["keys"]) == (4, ["unreadable"], ["readable"])
+
+
 def test_wrong_sums_and_open_secrets_are_found_and_mended(
     world: ManagerWorld, caller: Caller, capsys: pytest.CaptureFixture[str]
 ):

@@ -210,6 +210,14 @@ def test_samples_are_taken_at_their_time_and_forgotten_at_their_end(world: World
     assert len(world.ctx.store.read(lambda db: samples(db, since=0))) == 1
 
 
+def test_after_a_clock_was_years_ahead_samples_are_taken_again(world: World):
+    for wrong in (10 * 365 * 86400, 0):
+        world.now = 1_800_000_000.0 + wrong
+        world.run(Watcher(world.ctx).step())
+    taken = world.ctx.store.read(lambda db: samples(db, since=0))
+    assert 1_800_000_000.0 in [sample.time for sample in taken]
+
+
 def test_warnings_are_mailed_once_an_hour(tmp_path_factory: pytest.TempPathFactory):
     world = World(
         tmp_path_factory.mktemp("mail") / "project",

@@ -316,6 +316,36 @@ def test_what_is_known_of_a_provider_serves_while_it_is_away_and_is_fetched_agai
         assert visitor.get(consent(issuer, begin(visitor), "a1", **ADA)).status_code == 303
 
 
+def test_a_clock_that_was_set_back_leaves_nobody_waiting_for_years(
+    make: MakeWorld, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(institute, "TIMEOUT_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        world = make(issuer=f"http://localhost:{port}")
+        visitor = Visitor(world)
+        world.now += 10 * 365 * 86400
+        assert "does not answer" in problem_of(visitor.get("/login_oidc.php"))
+    world.now -= 10 * 365 * 86400
+    with oidc_provider_mock.run_server_in_thread(port):
+        assert begin(visitor).startswith(f"http://localhost:{port}")
+
+
+def test_new_keys_of_a_provider_are_fetched_after_the_first_answer_that_they_spoil(
+    make: MakeWorld, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(provider_app.jose.RSAKey, "thumbprint", lambda self: "key")  # the name of each
+    with oidc_provider_mock.run_server_in_thread() as server:
+        port = server.server_port
+        issuer = f"http://localhost:{port}"
+        visitor = Visitor(make(issuer=issuer))
+        begin(visitor)
+    with oidc_provider_mock.run_server_in_thread(port):
+        first, second = (visitor.get(consent(issuer, begin(visitor), "a1", **ADA)) for _ in range(2))
+    assert "is not valid" in problem_of(first)
+    assert second.status_code == 303
+
+
 def test_without_settings_there_is_no_such_log_in(world: World):
     assert "oidc" not in Visitor(world).get("/login.php").text
     assert Visitor(world).get("/login_oidc.php").status_code == 404

@@ -122,7 +122,7 @@ JOIN_TEAM = Endpoint("POST", "/teams/{team_id:int}/members", Scope.MANAGE, "peop
 CREATE_TOKEN = Endpoint("POST", "/tokens", Scope.MANAGE, "tokens", people.CreatedToken,
     body=people.NewToken, status=201, problems=(404,))
 LIST_TOKENS = Endpoint("GET", "/tokens", Scope.MANAGE, "tokens", people.TokenList)
-REVOKE_TOKEN = Endpoint("DELETE", "/tokens/{token_id:int}", Scope.MANAGE, "tokens", people.Token)
+REVOKE_TOKEN = Endpoint("DELETE", "/tokens/{token_id:int}", Scope.MANAGE, "tokens", people.Token, problems=(409,))
 LIST_NEWS = Endpoint("GET", "/news", Scope.READ, "news", people.NewsList, query=PageQuery)
 GET_NEWS = Endpoint("GET", "/news/{news_id:int}", Scope.READ, "news", people.News)
 ADD_NEWS = Endpoint("POST", "/news", Scope.MANAGE, "news", people.News, body=people.NewNews, status=201, idempotent=True)

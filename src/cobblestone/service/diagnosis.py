@@ -55,6 +55,11 @@ class Check(Generic[C, P]):
         seconds = round(time.perf_counter() - began, 3)
         return operation.Diagnosis(name=self.name, findings=listed, more=more, seconds=seconds)
 
+    def unread(self, error: StoreError) -> operation.Diagnosis:
+        """Return that the database could not be read, which is a fault, too; another check may say more of it."""
+        found = _told(Finding("unreadable", "database", None, str(error)))
+        return operation.Diagnosis(name=self.name, findings=[found], more=0, seconds=0.0)
+
     def mend(self, service: C) -> int:
         """Repair what can be repaired; return how many things."""
         return 0 if self.repair is None else self.repair(service)

@@ -66,6 +66,12 @@ def test_a_revoked_token_is_refused_at_once(api: ApiClient, world: World):
     assert other.problem(401, "GET", "/apps")["code"] == "token_revoked"
 
 
+def test_the_token_that_is_used_is_not_revoked_by_it(api: ApiClient):
+    problem = api.problem(409, "DELETE", f"/tokens/{api.token.id}")
+    assert "Create another" in problem["message"]
+    api.get("/apps")
+
+
 def test_a_new_token_works_within_its_scope(api: ApiClient, world: World):
     made = api.post("/tokens", {"name": "reader", "scopes": ["read"], "days": 1})
     assert made["expires"] == world.now + 86400

@@ -13,7 +13,7 @@ import typer
 
 from cobblestone.cli.options import Common, OutputOptions, ProjectOption, local_folder
 from cobblestone.cli.output import Output, error_console, named, size, when
-from cobblestone.domain.errors import CobblestoneError
+from cobblestone.domain.errors import CobblestoneError, StoreError
 from cobblestone.domain.exports import KeysInBackup
 
 if TYPE_CHECKING:
@@ -339,10 +339,17 @@ def examine_folder(
     what: str,
 ) -> None:
     """Do the same for a service whose folder is open here; ``look`` carries a check out."""
+
+    def diagnose(name: str) -> Diagnosis:
+        try:
+            return look(checks[name])
+        except StoreError as error:
+            return checks[name].unread(error)
+
     examine(
         lambda: [each.described() for each in checks.values()],
         wanted or [],
-        lambda name: look(checks[name]),
+        diagnose,
         (lambda name: checks[name].mend(service)) if repair else None,
         out,
         what=what,

@@ -424,17 +424,18 @@ LATE_SECONDS = 6 * 3600.0
 KEEP_DELETIONS = 60 * 86400.0
 
 
-def next_export_time(last: float | None, *, started: float, every: float) -> float:
-    """Return when the next export is due, Unix seconds.
+def next_export_time(last: float | None, *, started: float, every: float, now: float) -> float:
+    """Return when the next export is due, Unix seconds: now, if the clock was wrong when the last one was made.
 
     ``last``: when the last one was made; ``started``: when the server began; ``every``: seconds between two.
     """
-    return started + min(FIRST_SECONDS, every) if last is None else last + every
+    due = started + min(FIRST_SECONDS, every) if last is None else last + every
+    return due if due <= now + every else now
 
 
 def is_overdue(last: float | None, *, started: float, every: float, now: float) -> bool:
     """Return whether the export is so late that an operator should check; a server that has just started gets its time, too."""
-    due = max(next_export_time(last, started=started, every=every), started + FIRST_SECONDS)
+    due = max(next_export_time(last, started=started, every=every, now=now), started + FIRST_SECONDS)
     return now > due + LATE_SECONDS
 
 

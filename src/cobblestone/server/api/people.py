@@ -16,7 +16,7 @@ import msgspec
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema import people as schema
 from cobblestone.api_schema.values import PageQuery
-from cobblestone.domain.errors import NotFound
+from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import Scope, SubmitRights, Team, User
 from cobblestone.domain.reasons import exit_advice
@@ -294,7 +294,9 @@ async def list_tokens(call: Call) -> schema.TokenList:
 
 @answers(endpoints.REVOKE_TOKEN)
 async def revoke_token(call: Call, token_id: int) -> schema.Token:
-    """Revoke a token."""
+    """Revoke a token; not the one that is used for it, lest nobody be left who can make another."""
+    if call.token is not None and call.token.id == token_id:
+        raise Conflict("You are using this token. Create another, and revoke this one with that: --token")
     return await call.write(
         lambda tx: _token_reply(credentials.revoke_token(tx, token_id, now=call.now), call.now)
     )

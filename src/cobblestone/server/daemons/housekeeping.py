@@ -189,8 +189,8 @@ async def export_if_due(ctx: ServerContext) -> int:
     if not every:
         return 0
     last = await asyncio.to_thread(last_export, ctx.folder)
-    due = next_export_time(None if last is None else last.time, started=ctx.started, every=every)
-    if ctx.clock() >= due:
+    made, now = None if last is None else last.time, ctx.clock()
+    if now >= next_export_time(made, started=ctx.started, every=every, now=now):
         await _export(ctx)
     return 0
 

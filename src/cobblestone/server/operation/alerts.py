@@ -217,7 +217,8 @@ class Watcher:
         ctx, now, watch = self._ctx, self._ctx.clock(), self._ctx.settings.watch
         if self._next_sample is None:
             self._next_sample = await ctx.store.aread(last_sample_time) + watch.sample_seconds
-        if now < self._next_sample:
+        # If it is later still, the clock was wrong at the last one.
+        if now < self._next_sample <= now + watch.sample_seconds:
             return
         self._next_sample = now + watch.sample_seconds
         figures = sample_figures(ctx, state)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cobblestone.api_schema.operation import Diagnosis
-from cobblestone.domain.errors import CobblestoneError, NotFound
+from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
 from cobblestone.domain.reasons import Finding
 from cobblestone.policy.credit.exposure import what_a_liar_gains
 from cobblestone.policy.dispatch.rollout import RolloutState
@@ -47,7 +47,10 @@ async def diagnose(ctx: ServerContext, check: Check) -> Diagnosis:
         ctx.looks[check.name] = db
         return check.look(ctx, db)
 
-    return await ctx.store.aread(look)
+    try:
+        return await ctx.store.aread(look)
+    except StoreError as error:
+        return check.unread(error)
 
 
 async def repair(ctx: ServerContext, check: Check, actor: Actor) -> int:

@@ -95,7 +95,7 @@ class InstituteLogIn:
         self._issuer = self._settings.issuer.rstrip("/")
         self._sealed = URLSafeTimedSerializer(ctx.secret, salt="oidc")
         self._app: Any = None
-        self._ask_at = 0.0
+        self._asked, self._pause = 0.0, 0.0  #: when, and until it is asked again
         self._make_app = partial(
             StarletteOAuth2App,
             None,
@@ -144,13 +144,15 @@ class InstituteLogIn:
     async def _provider(self) -> Any:
         """Return the provider, whose addresses and keys are known.  Raises LogInRefused."""
         now = self._ctx.clock()
-        if now >= self._ask_at:
+        if abs(now - self._asked) >= self._pause:  # a clock that was set back must not make it wait for years
+            # Who comes meanwhile is served by what is known.
+            self._asked, self._pause = now, 0.0 if self._app is None else SILENT_SECONDS
             app: Any = self._make_app()
             try:
                 await app.fetch_jwk_set()
-                self._app, self._ask_at = app, now + KEPT_SECONDS
+                self._app, self._pause = app, KEPT_SECONDS
             except (self._silence, *self._no_sense):
-                self._ask_at = now + SILENT_SECONDS
+                self._pause = SILENT_SECONDS
         if self._app is None:
             raise LogInRefused(_AWAY)
         return self._app
@@ -181,9 +183,10 @@ class InstituteLogIn:
                 further = dict(await app.userinfo(token=token))
                 claims = {**further, **claims} if further.get("sub") == claims["sub"] else claims
         except self._silence as error:
-            self._app, self._ask_at = None, self._ctx.clock() + SILENT_SECONDS
+            self._app, self._asked, self._pause = None, self._ctx.clock(), SILENT_SECONDS
             raise LogInRefused(_AWAY) from error
         except self._no_sense as error:
+            self._pause = 0.0  # its keys may be others by now
             claim = str(getattr(error, "claim", ""))
             raise LogInRefused(_CLAIMS.get(claim, _INVALID)) from error
         return claims

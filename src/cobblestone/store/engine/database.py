@@ -199,6 +199,8 @@ class _Job:
     def settle(self) -> None:
         if self.future.done():  # the caller went away
             return
+        if isinstance(self.error, StopIteration):  # which a future refuses: the next ones would wait for ever
+            self.error = RuntimeError("A write ended with StopIteration.")
         if self.error is not None:
             self.future.set_exception(self.error)
         else:

@@ -103,8 +103,12 @@ class SqliteConnection(apsw.Connection):
         self.execute("COMMIT")
         if self._checkpoint is None:
             if self._log_is_long:
-                self._checkpoint = threading.Thread(target=_copy_log, args=(self._path,), name="checkpoint")
-                self._checkpoint.start()
+                thread = threading.Thread(target=_copy_log, args=(self._path,), name="checkpoint")
+                try:
+                    thread.start()
+                    self._checkpoint = thread
+                except RuntimeError:  # the system has no more: the transaction is durable all the same
+                    _copy_log(self._path)
         elif not self._checkpoint.is_alive():
             self._checkpoint = None
             with contextlib.suppress(apsw.Error):  # it is tried again

@@ -132,14 +132,16 @@ def read_rows(location: Path | str, queries: Sequence[str]) -> list[list[Row]]:
     """Return the rows of each query, without a store.
 
     Raises:
-        StoreError: it cannot be reached.
+        StoreError: it cannot be reached, or is damaged.
     """
     if is_postgres(location):
         from cobblestone.store.engine.postgres import connect
 
         with connect(str(location)) as connection:
             return [connection.execute(query.encode()).fetchall() for query in queries]
-    with closing(
-        open_reader(Path(location))
-    ) as reader:  # not a store's: that would leave its log beside a copy
-        return [reader.execute(query).fetchall() for query in queries]
+    try:
+        # not a store's: that would leave its log beside a copy
+        with closing(open_reader(Path(location))) as reader:
+            return [reader.execute(query).fetchall() for query in queries]
+    except apsw.Error as error:
+        raise StoreError(f"{location} cannot be read: {error}.") from error
