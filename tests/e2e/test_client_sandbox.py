@@ -172,12 +172,12 @@ def test_the_doctor_says_what_holds_here_before_a_client_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     open_to_other_accounts(tmp_path)
-    assert run_command(["client", "doctor", str(tmp_path), "--json"]) == 0
+    assert run_command(["client", "doctor", "--dir", str(tmp_path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     held = {each["bound"]: each["held_by"] for each in found["bounds"]}
     assert held["number of processes and threads"] == "system"
     assert held["processors"] == "nobody"
-    assert run_command(["client", "doctor", str(tmp_path)]) == 0
+    assert run_command(["client", "doctor", "--dir", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert all(name in shown for name in held)
     assert all(text in shown for text in found["sandbox"])

@@ -58,5 +58,6 @@ def test_it_attaches_what_the_manager_signs_and_obeys_its_orders(
         assert "<njobs_success>2</njobs_success>" in told
         assert "<mine>1</mine>" in told
         assert float(told.partition("<cpu_ec>")[2].partition("<")[0]) > 0
-        client.cli("manager")
+        assert "--leave" in client.cli("manager", check=False).stderr, "a bare command changes nothing"
+        client.cli("manager", "--leave")
         assert not client.ask("projects")[0]["by_manager"]

@@ -72,7 +72,7 @@ def page() -> Iterator[Page]:
 
 
 def address(client: OwnClient, *options: str) -> str:
-    return client.cli_text("web", *options)
+    return client.cli("web", *options).stdout.strip()
 
 
 def test_the_page_shows_tasks_timeline_and_credit_and_pauses_computing(

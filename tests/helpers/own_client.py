@@ -109,13 +109,9 @@ class OwnClient:
     def access(self) -> Access:
         return read_access(self.folder)
 
-    def cli_text(self, verb: str, *options: str) -> str:
-        """What a command prints that takes the directory as its argument."""
-        return run_here("client", verb, str(self.folder), *options).stdout.strip()
-
     def cli_alone(self, verb: str) -> Any:
         """A command on the directory of a stopped client."""
-        return json.loads(self.cli_text(verb, "--json"))
+        return json.loads(run_here("client", verb, str(self.folder), "--json").stdout)
 
     def ask(self, *arguments: str) -> Any:
         return json.loads(self.cli(*arguments, "--json").stdout)

@@ -185,6 +185,8 @@ def test_settings_are_shown_with_their_origin(cli: Cli, sky: Path, monkeypatch):
     assert found["log.level"]["origin"] == "COBBLESTONE_LOG__LEVEL"
     assert found["server.host"]["origin"] == "default"
     assert "server.port" in cli("config show -p sky").out
+    lines = [line.split() for line in cli("config show --origin -p sky").out.splitlines()]
+    assert ["server.port", "18999", "cobblestone.toml"] in lines
 
 
 def test_a_folder_that_is_no_project_is_refused(cli: Cli):
@@ -221,7 +223,14 @@ def test_an_app_is_made_shown_and_changed(cli: Cli, sky: Path):
         ("app create period --command 'cat {input}' --stdout o", 1, "already an app called period"),
         ("app create 'a b' --command 'cat {input}' --stdout o", 1, "letters, digits"),
         ("app create x --command 'cat {input}' --stdout o --compare fuzzy", 1, "fuzzy"),
-        ("app create x --command 'cat {input}' --stdout o --memory lots", 1, "500MB"),
+        (
+            "app create x --command 'cat {input}' --stdout o --memory lots",
+            1,
+            "--memory: 'lots' is not a size",
+        ),
+        ("app create x --command 'cat {input}' --stdout o --delay-bound 3x", 1, "--delay-bound: '3x'"),
+        # what it would have said of an app that was made is not said
+        ("app create x --command 'python3 period.py {output}' --files period.py --compare fuzzy", 1, "fuzzy"),
         ("app create x --command 'cat {input}' --stdout o --assimilate gone.py:f", 1, "no file gone.py"),
         (
             "app create x --command 'sh -c true' --stdout o --platform windows_x86_64",
@@ -233,7 +242,7 @@ def test_an_app_is_made_shown_and_changed(cli: Cli, sky: Path):
         ("app create x --files period.py --output o", 2, "--command"),
         ("app create x", 1, "at least one output"),
         ("app create x --output-template gone.xml", 1, "gone.xml"),
-        ("app create", 2, "NAME"),
+        ("app create", 2, "Usage: cobblestone app create [OPTIONS] NAME"),
         ("app create x --files", 2, "--files"),
         ("app version add period --platform x86_64-pc-linux-gnu --main period.py", 1, "app update"),
         ("app version add period --platform any --main gone", 1, "has a command"),
@@ -387,7 +396,7 @@ def test_failed_jobs_show_in_the_exit_status(cli: Cli, sky: Path):
     store.write(lambda tx: tx.execute("UPDATE workunit SET assimilate_state = 1"))
     store.write(lambda tx: mark_assimilated(tx, views(tx, [1]), now=1.0))
     store.close()
-    assert "The job was cancelled" in cli("batch results 1 -p sky", status=3).out
+    assert "  low: The job was cancelled.\n" in cli("batch results 1 -p sky", status=3).out
     assert cli("batch results 1 --wait -p sky --json", status=3).json["batch"]["failed"] == 1
 
 

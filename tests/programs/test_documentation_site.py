@@ -156,7 +156,10 @@ def test_every_page_is_shown_without_a_built_site():
         text = docs.page(root, path.relative_to(root).as_posix())
         assert text is not None, path.name
         assert "<h1 id=" in text
-    assert 'id="proxy"' in (docs.page(root, "docs/operations.md") or "")
+    shown = docs.page(root, "docs/operations.md") or ""
+    assert 'id="proxy"' in shown
+    headings = re.findall(r"<b>([^<]*)</b>", shown.partition("</nav>")[0])
+    assert headings == ["Tutorials", "Scientist", "Volunteer", "Operator", "Rules", "Developer"]
     assert "quorum" in (docs.page(root, "python") or "")
     assert 'id="cobblestone-batch-cancel"' in (docs.page(root, "commands") or "")
     assert docs.page(root, "docs/../pyproject.toml") is None

@@ -317,7 +317,7 @@ def test_bad_input_of_a_population_gets_one_error(
     found = CliRunner().invoke(build(), ["simulate", str(path), *options, *many])
     assert found.exit_code == 2
     assert said in found.stderr
-    assert found.stderr.startswith("error: ")
+    assert found.stderr.startswith("Error: ")
     assert len(found.stderr.splitlines()) == 1
     assert found.stdout == ""
 

@@ -197,26 +197,26 @@ def test_python_means_the_interpreter_of_the_launcher():
     ("text", "nbytes"), [("1000", 1000), ("500MB", 5e8), ("2 GiB", 2 * 2**30), ("1.5k", 1500), ("1e3", 1000)]
 )
 def test_sizes_are_read(text: str, nbytes: float):
-    assert parse_size(text) == nbytes
+    assert parse_size(text, "--disk") == nbytes
 
 
 @pytest.mark.parametrize("text", ["", "MB", "-1", "1XB", "1e30", "nan", "0", "1.2.3", "ten"])
 def test_what_is_no_size_is_refused(text: str):
-    with pytest.raises(ConfigError, match="500MB"):
-        parse_size(text)
+    with pytest.raises(ConfigError, match=r"^--disk: .*500MB"):
+        parse_size(text, "--disk")
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"), [("60", 60), ("36h", 129600), ("7d", 604800), ("90min", 5400), ("1m", 60)]
 )
 def test_times_are_read(text: str, seconds: float):
-    assert parse_seconds(text) == seconds
+    assert parse_seconds(text, "--delay-bound") == seconds
 
 
 @pytest.mark.parametrize("text", ["", "7 days", "-1h", "1y", "0s", "inf"])
 def test_what_is_no_time_is_refused(text: str):
-    with pytest.raises(ConfigError, match="36h"):
-        parse_seconds(text)
+    with pytest.raises(ConfigError, match=r"^--delay-bound: .*36h"):
+        parse_seconds(text, "--delay-bound")
 
 
 def test_only_given_limits_are_sent():

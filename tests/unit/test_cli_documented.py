@@ -70,7 +70,7 @@ def test_the_page_of_commands_has_every_command_and_option():
                     assert option.help, f"{name} {option.name}"
                     assert f"`{' / '.join((*option.opts, *option.secondary_opts))}`: " in text
                 else:
-                    assert f"`{option.name.upper()}`: " in text
+                    assert f"`{option.display_name_raw}`: " in text
 
 
 def test_every_command_explains_itself():
@@ -118,3 +118,8 @@ def test_the_help_of_app_create_begins_with_the_usual_calls_and_has_its_options_
     assert titles[:2] == ["Arguments", "Program"]
     assert titles[-2:] == ["Credit", "Options"]
     assert len(text.splitlines()) < 125
+
+
+def test_every_example_says_where_to_begin():
+    examples = [folder for folder in (ROOT / "examples").iterdir() if folder.is_dir()]
+    assert [folder.name for folder in examples if not (folder / "README.md").is_file()] == []

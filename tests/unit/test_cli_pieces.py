@@ -42,6 +42,11 @@ def test_a_table_is_for_people_json_for_programs_and_quiet_for_scripts(capsys):
     assert json.loads(capsys.readouterr().out) == {"x": [1, None]}
 
 
+def test_a_table_that_is_piped_is_not_folded(capsys):
+    Output().table([], ["name", "what"], [("a", "long " * 60), ("b", "x")])
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
 def test_an_empty_table_says_so(capsys):
     Output().table([], ["id"], [], empty="No apps yet.")
     Output(quiet=True).table([], ["id"], [])
@@ -101,6 +106,16 @@ def test_a_project_is_found_above(tmp_path: Path, environment):
     project = make_project(tmp_path / "project")
     (project / "a" / "b").mkdir(parents=True)
     assert find_folder(project / "a" / "b") == project
+
+
+def test_a_backup_beside_a_project_is_no_second_project(tmp_path: Path, environment, monkeypatch):
+    project = make_project(tmp_path / "sky")
+    backup = make_project(tmp_path / "backup")
+    (backup / "manifest.json").write_text("{}")
+    assert find_folder(tmp_path) == project
+    make_project(tmp_path / "two")
+    with pytest.raises(ConfigError, match="several projects here: sky, two"):
+        find_folder(tmp_path)
 
 
 def test_no_project_around_says_what_to_do(tmp_path: Path, environment, monkeypatch):

@@ -271,7 +271,7 @@ def test_the_simulator_stops_and_says_where_an_own_policy_fails(tmp_path: Path) 
     done = simulated(tmp_path, broken(tmp_path))
     assert done.returncode == 2
     assert re.search(
-        r"^error: the policy .*ZeroDivisionError.*broken.py, line 7, in schedule\)$", done.stderr
+        r"^Error: the policy .*ZeroDivisionError.*broken.py, line 7, in schedule\)$", done.stderr
     )
 
 

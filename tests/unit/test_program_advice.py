@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cobblestone.cli.work.program_options import ProgramOptions, complete
+from cobblestone.cli.work.program_options import ProgramOptions, complete, hint
 from cobblestone.domain.errors import JobError
 from cobblestone.sdk.packing.program_advice import Way, advise
 
@@ -88,15 +88,21 @@ def test_the_way_is_taken_where_the_program_is_enough(tmp_path: Path):
         completed(program=tmp_path / "job.py")
 
 
+def hinted(**options: object) -> list[str]:
+    said: list[str] = []
+    hint(ProgramOptions(**options), said.append)  # type: ignore[arg-type]  # options
+    return said
+
+
 def test_a_command_in_python_is_told_whom_it_does_not_reach(tmp_path: Path):
     script = tmp_path / "job.py"
     script.write_text("import json\n")
     command = "python3 job.py {input} {output}"
-    _, (said,) = completed(command=command, files=[script])
+    (said,) = hinted(command=command, files=[script])
     assert said.startswith(
         "Computers without Python, such as most with Windows, get no jobs of this app. job.py is"
     )
-    for more in ({"installed": ["numpy"]}, {"files": []}, {"command": "cat {input}"}):
-        assert completed(**({"command": command, "files": [script]} | more))[1] == []
+    for more in ({"installed": ["numpy"]}, {"files": []}, {"command": "cat {input}"}, {"program": script}):
+        assert hinted(**({"command": command, "files": [script]} | more)) == []
     script.write_text("import fcntl\n")
-    assert completed(command=command, files=[script])[1] == []
+    assert hinted(command=command, files=[script]) == []

@@ -88,7 +88,8 @@ def test_roles_are_read_with_either_dash():
 def test_the_unit_of_a_client_is_one_that_systemd_accepts(user: str, tmp_path: Path):
     folder = tmp_path / "my data"
     done = subprocess.run(
-        [sys.executable, "-m", "cobblestone", "client", "unit", str(folder), "--user", user, "--into", str(tmp_path), "--json"],
+        [sys.executable, "-m", "cobblestone", "client", "unit", "--dir", str(folder), "--user", user,
+         "--into", str(tmp_path), "--json"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     unit = Path(json.loads(done.stdout)["unit"])

@@ -259,6 +259,7 @@ class ResultExplanation(Explained, frozen=True):
 
     workunit: int
     told: list[str]  #: noted when it was reported and validated
+    error_output: list[str]  #: its last lines
 
 
 MAX_CLASSES = 5_000

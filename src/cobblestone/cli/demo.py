@@ -60,10 +60,11 @@ def examples(
     to: Annotated[Path, typer.Option(help="The folder to copy it to.", show_default=True)] = Path(),
 ) -> None:
     """List the included examples, or copy one to read, change and run."""
-    from cobblestone.demo.services import copy_example, example_names
+    from cobblestone.demo.services import copy_example, example_names, examples_folder
 
     if not name:
         for each in example_names():
-            typer.echo(each)
+            title = (examples_folder() / each / "README.md").read_text(encoding="utf-8").partition("\n")[0]
+            typer.echo(f"{each:15}{title.removeprefix('# ')}")
         return
     typer.echo(f"{copy_example(name, to)}: start with its README.md")

@@ -46,7 +46,7 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title><style>
 :root {{ color-scheme: light dark }}
 body {{ font: 1rem/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 78rem; padding: 1rem }}
-body {{ display: flex; flex-wrap: wrap; gap: 2rem }}
+body {{ display: flex; flex-wrap: wrap-reverse; gap: 2rem }}
 nav {{ flex: 1 14rem }} main {{ flex: 4 36rem; min-width: 0 }} nav ul {{ list-style: none; padding: 0 }} h2 {{ margin-top: 2em }}
 pre, table {{ display: block; overflow-x: auto }} pre {{ padding: .7rem; background: #8882 }} img {{ max-width: 100% }}
 table {{ border-collapse: collapse }}
@@ -117,7 +117,8 @@ def page(folder: Path, name: str) -> str | None:
 
     places: set[str] = set()
     navigation = ""
-    for title, file in _NAVIGATION.findall((folder / "mkdocs.yml").read_text(encoding="utf-8")):
+    written = (folder / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    for title, file in _NAVIGATION.findall(written.partition("\n\n")[0]):
         if file:
             places.add(place := _PLACES.get(file, f"docs/{file}"))
             navigation += f'<li><a href="/{place}">{html.escape(title)}</a></li>'
@@ -129,8 +130,8 @@ def page(folder: Path, name: str) -> str | None:
         text = f"<h1>Python reference</h1><pre>{html.escape(_python_reference())}</pre>"
     else:
         markdown = MarkdownIt("commonmark").enable("table")
-        written = commands() if name == "commands" else (folder / name).read_text(encoding="utf-8")
-        text = _with_anchors(str(markdown.render(written)))
+        source = commands() if name == "commands" else (folder / name).read_text(encoding="utf-8")
+        text = _with_anchors(str(markdown.render(source)))
     return _PAGE.format(title=html.escape(name), navigation=f"<ul>{navigation}</ul>", text=text)
 
 
@@ -167,7 +168,9 @@ def _described(name: str, command: Any, parsers: Mapping[str, str]) -> Iterator[
             if {"--project", "--json", "--quiet"} & {*option.opts}:
                 continue  # said once, above all
             is_option = option.param_type_name == "option"
-            said = " / ".join((*option.opts, *option.secondary_opts)) if is_option else option.name.upper()
+            said = (
+                " / ".join((*option.opts, *option.secondary_opts)) if is_option else option.display_name_raw
+            )
             yield f"* `{said}`: {_plain(option.help)}\n"
 
 

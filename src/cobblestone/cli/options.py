@@ -128,6 +128,10 @@ class Command(TyperCommand):
         """Print the help."""
         _show_help(self, ctx)
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line; names of arguments stand as they are written."""
+        return [re.sub(r"[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
+
 
 class Group(TyperGroup):
     """A group of commands that shows its help in the same way."""
@@ -148,8 +152,7 @@ def _show_help(command: TyperCommand | TyperGroup, ctx: Any) -> None:
         elif record := each.get_help_record(ctx):
             panels.setdefault(getattr(each, "rich_help_panel", None) or "", []).append(record)
     panels[OPTIONS] = panels.pop("")
-    usage = re.sub(r"[{}]", "", " ".join(command.collect_usage_pieces(ctx)))
-    show(f"{ctx.command_path} {usage}", command.help or "", panels)
+    show(" ".join((ctx.command_path, *command.collect_usage_pieces(ctx))), command.help or "", panels)
 
 
 def _first_words(text: str | None) -> str:

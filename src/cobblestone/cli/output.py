@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 T = TypeVar("T")
+#: Columns of a table that is piped: nothing is folded.
+_WHOLE_LINES = 10_000
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ def error_console() -> Console:
 def _console() -> Console:
     from rich.console import Console
 
-    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+    return Console(width=None if sys.stdout.isatty() else _WHOLE_LINES, highlight=False)
 
 
 def _cell(value: object) -> str:

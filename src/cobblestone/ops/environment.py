@@ -79,6 +79,8 @@ def person() -> str:
 
 #: Of a project's settings, in its folder.
 FILE_NAME = "cobblestone.toml"
+#: Of a backup, in its folder.
+BACKUP_MANIFEST = "manifest.json"
 
 PROJECT_VARIABLE = "COBBLESTONE_PROJECT"
 TOKEN_VARIABLE = "COBBLESTONE_TOKEN"  # noqa: S105  # the name of a variable

@@ -104,28 +104,28 @@ class AppSpec:
         return max(self.quorum or 0, 2) if self.spot_checks else self.quorum
 
 
-def parse_size(text: str) -> float:
-    """Return bytes from a text such as ``500MB``, ``2GiB`` or ``1000``.
+def parse_size(text: str, option: str) -> float:
+    """Return bytes from an option's value such as ``500MB``, ``2GiB`` or ``1000``.
 
     Raises:
         ConfigError: it is none.
     """
     match = re.fullmatch(r"([0-9.eE+]+)\s*([KMGT]i?)?B?", text.strip(), re.IGNORECASE)
-    return _number(text, match, _SIZES, "a size such as 500MB or 2GiB", upper=True)
+    return _number(f"{option}: {text!r}", match, _SIZES, "a size such as 500MB or 2GiB", upper=True)
 
 
-def parse_seconds(text: str) -> float:
-    """Return seconds from a text such as ``7d``, ``36h``, ``90min`` or ``3600``.
+def parse_seconds(text: str, option: str) -> float:
+    """Return seconds from an option's value such as ``7d``, ``36h``, ``90min`` or ``3600``.
 
     Raises:
         ConfigError: it is none.
     """
     match = re.fullmatch(r"([0-9.eE+]+)\s*(s|min|m|h|d|w)?", text.strip())
-    return _number(text, match, _TIMES, "a time such as 7d, 36h or 90min")
+    return _number(f"{option}: {text!r}", match, _TIMES, "a time such as 7d, 36h or 90min")
 
 
 def _number(
-    text: str, match: re.Match[str] | None, units: Mapping[str, float], what: str, *, upper: bool = False
+    given: str, match: re.Match[str] | None, units: Mapping[str, float], what: str, *, upper: bool = False
 ) -> float:
     try:
         if match is None:
@@ -135,7 +135,7 @@ def _number(
         if not 0 < value < 1e18:
             raise ValueError
     except ValueError:
-        raise ConfigError(f"{text!r} is not {what}.") from None
+        raise ConfigError(f"{given} is not {what}.") from None
     return value
 
 

@@ -22,6 +22,7 @@ import msgspec
 from cobblestone import __version__
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.domain.exports import KeysInBackup
+from cobblestone.ops.environment import BACKUP_MANIFEST
 from cobblestone.ops.files import sync_folder, write_durably
 from cobblestone.service.folder import LOCK, Kind
 from cobblestone.service.settings import settings_mode, with_database
@@ -30,7 +31,6 @@ from cobblestone.store.engine.reading import is_postgres
 from cobblestone.store.maintenance import snapshot as snapshots
 from cobblestone.store.maintenance.upgrade import check_revision, current_revision, needs_steps
 
-MANIFEST = "manifest.json"
 #: The rows of a PostgreSQL database; a SQLite database has its own name.
 DUMP = "database.dump"
 FORMAT = 1
@@ -139,7 +139,7 @@ def make_backup(contents: Contents, target: Path, *, report: Report = ignore_rep
             files=list(_entries(working, report)),
             database="postgresql" if address else "sqlite" if kind.schema else "",
         )
-        write_durably(working / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+        write_durably(working / BACKUP_MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
         if packed:
             pack_folder(working, target)
         else:
@@ -304,7 +304,7 @@ def restore_backup(
     try:
         _unpack(source, working)
         manifest = check_backup(working, kind, report=report, name=source)
-        (working / MANIFEST).unlink()
+        (working / BACKUP_MANIFEST).unlink()
         for path in working.rglob("*"):
             secret = kind.secrets in path.relative_to(working).parts[:1]
             path.chmod(0o700 if path.is_dir() else 0o600 if secret else 0o644)
@@ -358,8 +358,8 @@ def verify_backup(source: Path, kind: Kind, *, report: Report = ignore_report) -
 
 def _unpack(source: Path, working: Path) -> None:
     if source.is_dir():
-        if not (source / MANIFEST).is_file():
-            raise ConfigError(f"{source} is not a backup: it has no {MANIFEST}.")
+        if not (source / BACKUP_MANIFEST).is_file():
+            raise ConfigError(f"{source} is not a backup: it has no {BACKUP_MANIFEST}.")
         shutil.copytree(source, working, symlinks=True)
         return
     try:
@@ -396,7 +396,7 @@ def check_backup(
         report("checking", done / (manifest.nbytes or 1))
     listed = {entry.path for entry in manifest.files}
     found = {path.relative_to(root).as_posix() for path in root.rglob("*") if not path.is_dir()}
-    if strays := sorted(found - listed - {MANIFEST}):
+    if strays := sorted(found - listed - {BACKUP_MANIFEST}):
         raise StoreError(f"{shown}: {strays[0]} is not in the manifest.")
     if kind.schema is None:
         return manifest
@@ -413,11 +413,11 @@ def check_backup(
 
 def _read_manifest(root: Path, shown: Path) -> BackupManifest:
     try:
-        manifest = msgspec.json.decode((root / MANIFEST).read_bytes(), type=BackupManifest)
+        manifest = msgspec.json.decode((root / BACKUP_MANIFEST).read_bytes(), type=BackupManifest)
     except FileNotFoundError as error:
-        raise ConfigError(f"{shown} is not a complete backup: it has no {MANIFEST}.") from error
+        raise ConfigError(f"{shown} is not a complete backup: it has no {BACKUP_MANIFEST}.") from error
     except msgspec.DecodeError as error:
-        raise StoreError(f"{shown}: {MANIFEST} is damaged. Take another backup.") from error
+        raise StoreError(f"{shown}: {BACKUP_MANIFEST} is damaged. Take another backup.") from error
     if manifest.format > FORMAT:
         raise StoreError(
             f"{shown} was made by a newer cobblestone ({manifest.cobblestone}). Install that version."

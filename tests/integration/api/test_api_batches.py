@@ -299,7 +299,9 @@ def test_a_failed_job_says_why(api: ApiClient, world: World):
     batch = submit(api, api.job(name="bad"))
     host = world.host(world.user("u"))
     host.rpc(ask=100)
-    host.rpc(reports=[failed(name, exit_status=7, stderr="Traceback: boom") for name in host.held])
+    stderr = "Traceback\nValueError: boom\n\ncobblestone: the command ended with exit status 7\n"
+    (name,) = host.held
+    host.rpc(reports=[failed(name, exit_status=7, stderr=stderr)])
     world.settle()
     (job,) = results(api, batch["id"])["results"]
     assert (job["status"], job["exit_status"], job["outputs"]) == ("failed", 7, [])
@@ -308,7 +310,10 @@ def test_a_failed_job_says_why(api: ApiClient, world: World):
     assert "boom" in job["stderr"]
     status = api.get(f"/batches/{batch['id']}")
     assert (status["state"], status["done"], status["failed"]) == ("complete", 0, 1)
-    assert status["notes"] == ["Last failure of a job that was given up: Traceback: boom"]
+    assert status["notes"] == [
+        "Last failure of a job that was given up: ValueError: boom / cobblestone: the command ended with exit status 7"
+    ]
+    assert api.get(f"/explain/results/{name}")["error_output"] == stderr.splitlines()
 
 
 @pytest.mark.parametrize("max_errors", [0, 3])

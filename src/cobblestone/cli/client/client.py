@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,8 @@ from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.installation import how_to_install
 
 if TYPE_CHECKING:
+    from typer.models import ArgumentInfo
+
     from cobblestone.client.remote.access import Address
 
 HostOption = Annotated[
@@ -114,7 +117,7 @@ def _status_lines(found: dict[str, Any]) -> list[str]:
 
 
 def tasks(asked: ClientAddress = ClientAddress()) -> None:
-    """All tasks."""
+    """List the tasks."""
     rows = asked.rows("tasks")
     asked.out.listing(
         rows,
@@ -134,7 +137,7 @@ def tasks(asked: ClientAddress = ClientAddress()) -> None:
 
 
 def projects(asked: ClientAddress = ClientAddress()) -> None:
-    """All projects."""
+    """List the projects, and what they granted."""
     rows = asked.rows("projects")
     asked.out.listing(
         rows,
@@ -198,7 +201,7 @@ def history(
 def why(
     asked: ClientAddress = ClientAddress(),
     about: Annotated[
-        str, typer.Argument(metavar="[TASK|PROJECT]", help="A task's name or a project's address.")
+        str, typer.Argument(metavar="TASK|PROJECT", help="A task's name or a project's address.")
     ] = "",
 ) -> None:
     """Explain why tasks run or wait, and why work is requested or not."""
@@ -208,7 +211,7 @@ def why(
     else:
         sentences = [*found["allowed"]]
         for url, reasons in found["projects"].items():
-            sentences += [f"{url}: {each['sentence']}" for each in reasons]
+            sentences += [f"{url}: {each['sentence'].removeprefix(url).lstrip(': ')}" for each in reasons]
     asked.out.show(found, lines=sentences or ["No messages."], essential=sentences)
 
 
@@ -257,50 +260,32 @@ def attach(
     asked.out.done(found, f"Attached to {found['name'] or found['url']}.", found["url"])
 
 
-def _on_project(command: str, help_: str, done: str) -> Callable[..., None]:
-    def verb(
-        project: Annotated[str, typer.Argument(metavar="URL", help="The project's address.")],
-        asked: ClientAddress = ClientAddress(),
-    ) -> None:
-        asked.one(command, project=project)
+def _verb(member: str, argument: ArgumentInfo, command: str, help_: str, done: str) -> Callable[..., None]:
+    """Return a command that asks for one thing; ``member``: by what name the client takes what it is about."""
+
+    def verb(about: str, asked: ClientAddress = ClientAddress()) -> None:
+        asked.one(command, **{member: about})
         asked.out.say(done)
 
-    verb.__doc__ = help_
+    verb.__doc__, verb.__annotations__["about"] = help_, Annotated[str, argument]
     return verb
 
 
-def _on_anything(command: str, help_: str, done: str) -> Callable[..., None]:
-    def verb(
-        what: Annotated[
-            str, typer.Argument(metavar="TASK|URL|GPU", help="A task, a project, or a GPU such as NVIDIA:0.")
-        ],
-        asked: ClientAddress = ClientAddress(),
-    ) -> None:
-        asked.one(command, what=what)
-        asked.out.say(done)
-
-    verb.__doc__ = help_
-    return verb
-
-
-def abort(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="The task's name.")],
-    asked: ClientAddress = ClientAddress(),
-) -> None:
-    """Abort a task; its project is told."""
-    asked.one("abort", task=task)
-    asked.out.say("Aborted.")
+_on_project = partial(_verb, "project", typer.Argument(metavar="URL", help="The project's address."))
+_on_task = partial(_verb, "task", typer.Argument(metavar="TASK", help="The task's name."))
+_ANYTHING = "A task, a project, or a GPU such as NVIDIA:0."
+_on_anything = partial(_verb, "what", typer.Argument(metavar="TASK|URL|GPU", help=_ANYTHING))
 
 
 def mode(
-    which: Annotated[str, typer.Argument(metavar="run|gpu|network", help="What the message is about.")],
+    which: Annotated[str, typer.Argument(metavar="run|gpu|network", help="What it holds for.")],
     wanted: Annotated[str, typer.Argument(metavar="always|auto|never", help="auto: follow the preferences.")],
     asked: ClientAddress = ClientAddress(),
     minutes: Annotated[float, typer.Option("--for", min=0, help="Duration in minutes; 0: no limit.")] = 0.0,
 ) -> None:
     """Compute always, by preferences or never; the same for GPUs and for the network."""
     asked.each("mode", which=which, mode=wanted, seconds=60.0 * minutes)
-    asked.out.say("Done.")
+    asked.out.say(f"{which}: {wanted}" + (f" for {minutes:g} min." if minutes else "."))
 
 
 def reread(asked: ClientAddress = ClientAddress()) -> None:
@@ -311,15 +296,18 @@ def reread(asked: ClientAddress = ClientAddress()) -> None:
 
 def manager(
     asked: ClientAddress = ClientAddress(),
-    url: Annotated[str, typer.Argument(metavar="[URL]", help="Its address; leave out to detach.")] = "",
+    url: Annotated[str, typer.Argument(metavar="URL", help="Its address.")] = "",
     login: Annotated[
         str, typer.Option(help="Name or e-mail address of your account at the account manager.")
     ] = "",
     password: Annotated[
         str, typer.Option(help="Password; asked for if not given.", envvar="COBBLESTONE_PASSWORD")
     ] = "",
+    leave: Annotated[bool, typer.Option("--leave", help="Detach from it.")] = False,
 ) -> None:
     """Attach to an account manager, which chooses the projects, or detach from it."""
+    if leave == bool(url):
+        raise typer.BadParameter("give the address of an account manager, or --leave to detach from yours")
     if url and not password:
         password = typer.prompt("Password", hide_input=True)
     found = asked.one("manager", url=url, login=login, password=password)
@@ -360,7 +348,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     ),
     "suspend": _on_anything("suspend", "Suspend a task, a project or a GPU.", "Suspended."),
     "resume": _on_anything("resume", "Resume a task, a project or a GPU.", "Resumed."),
-    "abort": abort,
+    "abort": _on_task("abort", "Abort a task; its project is told.", "Aborted."),
     "log": log,
     "why": why,
     "prefs": prefs,

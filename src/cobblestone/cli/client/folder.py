@@ -29,7 +29,7 @@ FolderOption = Annotated[
 
 
 def web(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="The data directory.")] = DEFAULT_FOLDER,
+    folder: FolderOption = DEFAULT_FOLDER,
     look: Annotated[bool, typer.Option("--look", help="Use the read-only token.")] = False,
 ) -> None:
     """Print the address of the client's web page for browsers on this computer; keep it secret."""
@@ -75,7 +75,7 @@ def export(
 
 
 def unit(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="The data directory.")] = DEFAULT_FOLDER,
+    folder: FolderOption = DEFAULT_FOLDER,
     user: Annotated[
         str, typer.Option(help="A system unit that runs as this account; default: a unit of your own user.")
     ] = "",
@@ -101,10 +101,7 @@ def unit(
     )
 
 
-def doctor(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="The data directory.")] = DEFAULT_FOLDER,
-    out: OutputOptions = OutputOptions(),
-) -> None:
+def doctor(folder: FolderOption = DEFAULT_FOLDER, out: OutputOptions = OutputOptions()) -> None:
     """Check what confines jobs on this computer, and suggest what to install where nothing does."""
     from cobblestone.client.sandbox.sandbox import SandboxChoice, detect_sandbox
     from cobblestone.ops.environment import environment_without_proxies

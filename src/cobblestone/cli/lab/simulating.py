@@ -111,7 +111,7 @@ def main(arguments: Sequence[str]) -> int:
         _require_other_files(options)
         text = _answer(options)
     except CobblestoneError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"Error: {error}\n")
         return EXIT_USAGE
     except KeyboardInterrupt:
         sys.stderr.write(
@@ -431,11 +431,13 @@ def _dumped(body: object) -> str:
 
 def _text(scenario: Scenario, results: dict[str, list[RunResult]]) -> str:
     lines = [f"{scenario.name}: {scenario.duration / DAY:g} days, projects: {len(scenario.projects)}"]
-    head = f"{'policy':18s}" + "".join(f"{name:>18s}" for name in COLUMNS)
+    width = max(18, *(len(name) + 2 for name in results))
+    head = f"{'policy':{width}s}" + "".join(f"{name:>18s}" for name in COLUMNS)
     lines.append(head)
     for name, runs in results.items():
         cells = [estimate([getattr(run.metrics, column) for run in runs]) for column in COLUMNS]
-        lines.append(f"{name:18s}" + "".join(f"{_cell(c.mean, c.half_width, len(runs)):>18s}" for c in cells))
+        shown = (_cell(c.mean, c.half_width, len(runs)) for c in cells)
+        lines.append(f"{name:{width}s}" + "".join(f"{cell:>18s}" for cell in shown))
     runs = next(iter(results.values()))
     lines += [
         "",

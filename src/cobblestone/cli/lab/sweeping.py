@@ -26,7 +26,7 @@ def refusals() -> Generator[None]:
     try:
         yield
     except CobblestoneError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from error
 
 
@@ -35,10 +35,10 @@ def sweeping(what: str, folder: Path) -> Generator[Callable[[int, int], None]]:
     """Show how many runs are done; report errors and interruptions as short messages."""
     try:
         with refusals(), progress_bar() as bar:
-            line = bar.add_task(what, total=None)
+            line = bar.add_task(what, total=None, visible=False)
 
             def progress(done: int, total: int) -> None:
-                bar.update(line, completed=done, total=total)
+                bar.update(line, completed=done, total=total, visible=True)
 
             yield progress
     except KeyboardInterrupt:

@@ -29,7 +29,7 @@ def _explanation(found: CreditExplanation) -> list[str]:
     if found.report:
         lines += ["Its report:", *(f"  {each['text']}" for each in found.report)]
     if not found.entries:
-        lines.append("No credit yet: it is granted when the result is found valid.")
+        lines.append("No credit: it is granted when the result is found valid.")
     for entry in found.entries:
         lines += _entry(entry)
     if found.entries:

@@ -31,7 +31,7 @@ def host(host_id: ExplainedHostArgument, common: Common) -> None:
 
 def host_lines(found: HostExplanation) -> list[str]:
     """Return the lines about what a computer would get, and why not more."""
-    from cobblestone.policy.dispatch.status import for_operator
+    from cobblestone.policy.dispatch.status import DECIDED_BY
 
     held = f"holds tasks: {found.in_progress}."
     lines = [
@@ -42,7 +42,11 @@ def host_lines(found: HostExplanation) -> list[str]:
         lines.append(f"If it asked for work now, it would get tasks, first {found.would_get}.")
     else:
         lines.append("If it asked for work now, it would get no tasks:")
-        lines += [f"  - {each.text} (Decided by: {for_operator(each.code)}.)" for each in found.reasons]
+        lines += [
+            f"  - {each.text}"
+            + (f" (Decided by: {DECIDED_BY[each.code]}.)" if each.code in DECIDED_BY else "")
+            for each in found.reasons
+        ]
     return [*lines, *map(_version_line, found.versions)]
 
 
@@ -85,6 +89,7 @@ def result(
         f"Result {found.id} {found.name} of workunit {found.workunit}",
         *(f"  - {each.text}" for each in found.reasons),
         *(f"  - {text}" for text in found.told),
+        *(f"    | {line}" for line in found.error_output),
         f"Its credit: cobblestone credit explain {found.name}",
     ]
     common.out.show(found, lines=lines, essential=[each.code for each in found.reasons])
@@ -136,7 +141,7 @@ def list_hosts(
             "id": lambda each: each.id,
             "name": lambda each: each.label or each.name,
             "user": lambda each: each.user,
-            "recent credit": lambda each: f"{each.recent_average_credit:.1f}",
+            "recent credit": lambda each: f"{each.recent_average_credit:.2f}",
             "last contact": lambda each: when(each.last_contact),
             "blocked": lambda each: each.blocked or "-",
         },
@@ -161,7 +166,7 @@ def _lines(found: HostDetails) -> list[str]:
         f"  client       {version // 10000}.{version // 100 % 100}.{version % 100}, {', '.join(found.platforms) or '-'}",
         f"  contact      first {when(found.created)}, last {when(found.last_contact)}",
         f"  venue        {found.venue or '-'}{', hidden from others' if found.hidden else ''}",
-        f"  credit       {found.total_credit:.1f}, recent average {found.recent_average_credit:.1f}",
+        f"  credit       {found.total_credit:.2f}, recent average {found.recent_average_credit:.2f}",
         f"  tasks        {counted(found.tasks)}",
         *(
             f"  {kind:<12} {size(given)}{' × days' if kind == 'storage' else ''}"

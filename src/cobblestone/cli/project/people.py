@@ -80,7 +80,7 @@ def list_users(
         )
     )
     rows = [
-        (each.id, each.name, each.email, each.team_id, f"{each.total_credit:.1f}", when(each.created))
+        (each.id, each.name, each.email, each.team_id, f"{each.total_credit:.2f}", when(each.created))
         for each in found
     ]
     common.out.table(
@@ -115,7 +115,7 @@ def _user_lines(found: UserDetails) -> list[str]:
         f"  web page     {found.url or '-'}",
         f"  chose        {', '.join(choices)}",
         f"  log-in       {'with' if found.second_factor else 'without'} one-time password",
-        f"  credit       {found.total_credit:.1f}, recent average {found.recent_average_credit:.1f}",
+        f"  credit       {found.total_credit:.2f}, recent average {found.recent_average_credit:.2f}",
         f"  computers    {found.computers} (cobblestone host list --user {found.id})",
         f"  tasks        {counted(found.tasks)}",
         f"  submits      {_rights_line(found.submits)}",
@@ -279,7 +279,7 @@ def list_teams(common: Common) -> None:
     """List teams."""
     found = common.ask(lambda connected: connected.admin.teams())
     rows = [
-        (each.id, each.name, each.founder, f"{each.total_credit:.1f}", when(each.created)) for each in found
+        (each.id, each.name, each.founder, f"{each.total_credit:.2f}", when(each.created)) for each in found
     ]
     common.out.table(
         found, ["id", "name", "founder", "credit", "made"], rows, empty="No teams yet.", right=("credit",)

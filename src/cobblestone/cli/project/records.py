@@ -18,11 +18,6 @@ NOTHING_YET = "The archive is empty: finished jobs are moved there after files.p
 archive_commands = Commands(help="Finished jobs that were moved out of the database.")
 
 
-@archive_commands.callback()
-def _group() -> None:
-    """Finished jobs that were moved out of the database."""
-
-
 def _archive(project: str | None) -> Path:
     """Return the archive's database, with all that other machines have added."""
     from cobblestone.server.core.project import ProjectFolder
@@ -166,27 +161,16 @@ def audit(
     found = common.ask(
         lambda connected: connected.operation.audit(limit=limit, before=before, target=target, actor=actor)
     )
-    rows = [
-        (
-            each.id,
-            when(each.time),
-            each.actor,
-            each.origin,
-            each.action,
-            each.target,
-            ""
-            if each.before is None and each.after is None
-            else f"{_short(each.before)} → {_short(each.after)}",
+    lines = [
+        f"{each.id:>5}  {when(each.time)}  {each.actor} ({each.origin}): {each.action} {each.target}"
+        + "".join(
+            f"\n       {word} {msgspec.json.encode(value).decode()[:120]}"
+            for word, value in (("was", each.before), ("is", each.after))
+            if value is not None
         )
         for each in found
     ]
-    common.out.table(
-        found, ["id", "when", "who", "from", "action", "target", "before → after"], rows, empty="Nothing yet."
-    )
-
-
-def _short(value: object) -> str:
-    return msgspec.json.encode(value).decode()[:120] if value is not None else "–"
+    common.out.show(found, lines=lines or ["Nothing yet."], essential=[each.id for each in found])
 
 
 def find(

@@ -79,7 +79,7 @@ def send_signal(server: RunningServer, number: signal.Signals, wish: str) -> Non
 
 
 def run(
-    folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The project's folder.")] = None,
+    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="The project's folder.")] = None,
     project: ProjectOption = None,
     check: Annotated[
         bool, typer.Option("--check", help="Only check that it could run: settings, keys, database.")
@@ -143,7 +143,7 @@ def restart(
 
 
 def stop(
-    folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The project's folder.")] = None,
+    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="The project's folder.")] = None,
     wait: Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for it to stop.")] = 120,
     project: ProjectOption = None,
     out: OutputOptions = OutputOptions(),

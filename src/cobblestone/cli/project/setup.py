@@ -235,9 +235,9 @@ def show(
     from cobblestone.ops.settings_origin import settings_with_origin
 
     found = settings_with_origin(local_folder(project))
-    rows = [(each.key, each.value, each.origin) if origin else (each.key, each.value) for each in found]
-    columns = ["setting", "value", "from"] if origin else ["setting", "value"]
-    out.table(found, columns, rows)
+    shown = 3 if origin else 2
+    rows = [(each.key, each.value, Path(each.origin).name)[:shown] for each in found]
+    out.table(found, ["setting", "value", "from"][:shown], rows)
 
 
 @config_commands.command("check")

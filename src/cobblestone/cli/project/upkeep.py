@@ -33,7 +33,7 @@ KeysOption = Annotated[
     typer.Option(help="Which secrets to include. Without them it cannot be restored completely."),
 ]
 RestoredArgument = Annotated[
-    Path | None, typer.Argument(metavar="[DIR]", help="A folder that is empty or does not exist.")
+    Path | None, typer.Argument(metavar="DIR", help="A folder that is empty or does not exist.")
 ]
 RestoredDatabaseOption = Annotated[
     str,
@@ -189,7 +189,7 @@ DryRunOption = Annotated[
 
 
 def upgrade(
-    folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The project's folder.")] = None,
+    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="The project's folder.")] = None,
     wait: WaitOption = 0,
     dry_run: DryRunOption = False,
     project: ProjectOption = None,

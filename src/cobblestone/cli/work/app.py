@@ -12,7 +12,7 @@ from cobblestone.cli.output import Output, duration, size, when
 from cobblestone.cli.work import app_options as o
 from cobblestone.cli.work import version
 from cobblestone.cli.work.app_try import try_app
-from cobblestone.cli.work.program_options import ProgramOptions, complete
+from cobblestone.cli.work.program_options import ProgramOptions, complete, hint
 from cobblestone.domain.texts import several
 
 if TYPE_CHECKING:
@@ -57,13 +57,14 @@ def create(
       cobblestone app create period --files period.py table.csv \\
           --command "python3 period.py {input}" --stdout period.txt
     """
-    program = complete(program, is_new=True, say=common.out.say)
+    asked, program = program, complete(program, is_new=True, say=common.out.say)
     wanted = o.spec(name, program, form, checks, limits, credit)
     with warnings.catch_warnings(record=True, category=UserWarning) as found:
         warnings.simplefilter("always", UserWarning)
         created = common.ask(lambda connected: connected.create_app(wanted))
     for each in found:
         common.out.say(str(each.message))
+    hint(asked, common.out.say)
     show_created(common.out, created, bool(wanted.command))
 
 
@@ -185,8 +186,8 @@ def app_lines(app: App) -> list[str]:
         f"  inputs       {', '.join(slot.open_name or slot.name for slot in app.inputs) or '-'}",
         f"  outputs      {', '.join(_output(spec, app.stdout) for spec in app.outputs)}",
         f"  quorum       {rules.min_quorum} of {rules.target_nresults}",
-        f"  at most      {rules.max_total_results} ({rules.max_error_results} failed, {rules.max_success_results} successful)",
-        f"  compared     {app.comparison.kind} {dict(app.comparison.options) or ''}".rstrip(),
+        f"  results      at most {rules.max_total_results} ({rules.max_error_results} failed, {rules.max_success_results} good)",
+        f"  compared     {app.comparison.kind} {_set(app.comparison.options)}".rstrip(),
         f"  assimilator  {app.assimilator or '- (fetch answers with: cobblestone batch results)'}",
         f"  credit       {_set(asdict(app.credit))}",
         f"  estimate     {limits.rsc_fpops_est:.3g} FLOPs, aborted beyond {limits.rsc_fpops_bound:.3g}",

@@ -92,12 +92,13 @@ class AppLimitOptions:
         from cobblestone.api_schema.apps import LimitsBody
         from cobblestone.sdk.app_definition import parse_seconds, parse_size
 
+        deadline = self.delay_bound
         return LimitsBody(
             rsc_fpops_est=self.flops_est,
             rsc_fpops_bound=self.flops_bound,
-            rsc_memory_bound=None if self.memory is None else parse_size(self.memory),
-            rsc_disk_bound=None if self.disk is None else parse_size(self.disk),
-            delay_bound=None if self.delay_bound is None else parse_seconds(self.delay_bound),
+            rsc_memory_bound=None if self.memory is None else parse_size(self.memory, "--memory"),
+            rsc_disk_bound=None if self.disk is None else parse_size(self.disk, "--disk"),
+            delay_bound=None if deadline is None else parse_seconds(deadline, "--delay-bound"),
         )
 
 
@@ -181,7 +182,8 @@ class DispatchOptions:
         )
         limits = None
         if bandwidth is not None:
-            limits = LimitsBody(rsc_bandwidth_bound=0 if bandwidth == "0" else parse_size(bandwidth))
+            speed = 0 if bandwidth == "0" else parse_size(bandwidth, "--bandwidth")
+            limits = LimitsBody(rsc_bandwidth_bound=speed)
         return AppChanges(
             dispatch=DispatchBody(**rules) if rules else None,
             limits=limits,
@@ -218,7 +220,7 @@ def spec(
         raise typer.BadParameter(
             "templates are for native programs; inputs and outputs follow from --command"
         )
-    max_output_bytes = int(parse_size(members.pop("max_output")))
+    max_output_bytes = int(parse_size(members.pop("max_output"), "--max-output"))
     members["keywords"] = keyword_numbers(members.pop("keywords", ""))
     return AppSpec(
         name=name, max_output_bytes=max_output_bytes, limits=limits.body(), credit=credit.body(), **members

@@ -131,7 +131,8 @@ def results(
         for result in found:
             if answers is not None:
                 saved += answers.save(result)
-        _report(out, batch, batch.status(), [result.error for result in found if result.error], saved, to)
+        errors = [f"{result.name}: {result.error}" for result in found if result.error]
+        _report(out, batch, batch.status(), errors, saved, to)
 
 
 def finish(out: Output, batch: Batch, to: Path | None, *, timeout: float | None) -> None:
@@ -209,7 +210,7 @@ def retire(batch_id: BatchArgument, common: Common) -> None:
 @batch_commands.command("webhook")
 def webhook(
     batch_id: BatchArgument,
-    url: Annotated[str | None, typer.Argument(metavar="[URL]", help="Where to tell finished jobs.")] = None,
+    url: Annotated[str | None, typer.Argument(metavar="URL", help="Where to tell finished jobs.")] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Tell nothing more.")] = False,
     common: Common = Common(),
 ) -> None:

@@ -78,8 +78,6 @@ def complete(program: ProgramOptions, *, is_new: bool, say: Callable[[str], None
         raise typer.BadParameter("--program, --wasm, --source and --python exclude each other")
     if program.program is not None:
         program = _chosen(program, program.program, say)
-    elif is_new:
-        _hint(program, say)
     if program.python is not None:
         program = replace(
             program,
@@ -122,7 +120,7 @@ def _on_gpu(program: ProgramOptions) -> ProgramOptions:
         raise typer.BadParameter("WebAssembly and browsers see no GPU: without --gpu")
     names = gpu_class_names(
         program.gpu,
-        memory_bytes=parse_size(program.gpu_memory) if program.gpu_memory else 0,
+        memory_bytes=parse_size(program.gpu_memory, "--gpu-memory") if program.gpu_memory else 0,
         share=1.0 if program.gpu_share is None else program.gpu_share,
         in_container=program.container is not None,
     )
@@ -153,7 +151,7 @@ def _chosen(program: ProgramOptions, path: Path, say: Callable[[str], None]) -> 
     return chosen
 
 
-def _hint(program: ProgramOptions, say: Callable[[str], None]) -> None:
+def hint(program: ProgramOptions, say: Callable[[str], None]) -> None:
     """Suggest what would reach more computers than a Python command."""
     from cobblestone.domain.errors import JobError
     from cobblestone.sdk.packing.program_advice import Way, advise
@@ -161,7 +159,8 @@ def _hint(program: ProgramOptions, say: Callable[[str], None]) -> None:
     words = (program.command or "").split()
     scripts = [file for file in program.files or [] if file.name in words[1:2]]
     if (
-        program.portable
+        program.program
+        or program.portable
         or program.installed
         or program.bundle
         or program.container

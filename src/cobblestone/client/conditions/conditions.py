@@ -395,10 +395,8 @@ class Conditions:
     def sentences(self) -> list[str]:
         """Return why so much, or so little, is allowed now."""
         found = self._allowance
-        return [
-            each.text()
-            for each in (*found.cpu.reasons, *found.gpu.reasons, *found.network.reasons, *found.reasons)
-        ]
+        reasons = (*found.cpu.reasons, *found.gpu.reasons, *found.network.reasons, *found.reasons)
+        return list(dict.fromkeys(each.text() for each in reasons))
 
     def preferences_as_data(self) -> dict[str, object]:
         """Return the preferences in force, by BOINC's names, and the file each comes from."""

@@ -38,6 +38,7 @@ from cobblestone.api_schema.endpoints import PUT_FILE, Endpoint
 from cobblestone.api_schema.values import PREFIX, Body, ErrorReply, Problem, Reply
 from cobblestone.domain.errors import Busy, CobblestoneError, ConfigError, Conflict, JobError, NotFound
 from cobblestone.ops.environment import (
+    BACKUP_MANIFEST,
     FILE_NAME,
     PROJECT_VARIABLE,
     TOKEN_VARIABLE,
@@ -174,6 +175,8 @@ def locate(given: str | Path | None = None, token: str | None = None) -> Project
 def find_folder(start: Path | None = None) -> Path:
     """Return the project folder that contains ``start`` (by default the current folder), or the only one inside it.
 
+    A backup beside the project is none.
+
     Raises:
         ConfigError: there is none, or several.
     """
@@ -181,7 +184,8 @@ def find_folder(start: Path | None = None) -> Path:
     for folder in (here, *here.parents):
         if (folder / FILE_NAME).is_file():
             return folder
-    below = sorted(path.parent for path in here.glob(f"*/{FILE_NAME}"))
+    found = (path.parent for path in here.glob(f"*/{FILE_NAME}"))
+    below = sorted(folder for folder in found if not (folder / BACKUP_MANIFEST).exists())
     if len(below) == 1:
         return below[0]
     if below:

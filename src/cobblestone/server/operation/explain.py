@@ -30,6 +30,7 @@ from cobblestone.store.work import rows as work
 from cobblestone.store.work.candidates import CandidateQueue, candidates_of_results
 
 CANDIDATES = 5000  #: unsent results that are looked at
+ERROR_LINES = 20  #: of a task's error output that are shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,12 +325,14 @@ def explain_result(
     if result.server_state is ServerState.UNSENT:
         about = explain_workunit(ctx, db, offer, str(result.workunit_id), now=now)
         of_workunit = [each for each in about.reasons if each.code in ("takers", "not_taken")]
-    noted = work.result_text(db, result.id).report.get("reasons", [])
+    text = work.result_text(db, result.id)
+    noted = text.report.get("reasons", [])
     texts = [str(each.get("text", "")) for each in noted if each.get("code") != "exit_status"]  # said above
     return ResultExplanation(
         id=result.id,
         name=result.name,
         workunit=result.workunit_id,
         reasons=[told(state), *of_workunit, *map(told, _fate_of(result, now))],
-        told=[text for text in texts if text],
+        told=[each for each in texts if each],
+        error_output=text.stderr.rstrip().splitlines()[-ERROR_LINES:],
     )

@@ -73,7 +73,7 @@ SENTENCES: dict[str, str] = {
     "fetch.chosen": "{project} is asked for {seconds:.0f} s: it is owed most",
     "fetch.first": "{project} is asked: highest priority of those that can help",
     "fetch.nothing": "{project} has no work of the needed kind",
-    "fetch.not_contactable": "{project} cannot be contacted now",
+    "fetch.not_contactable": "{project} is not contacted now: the wait after its last contact is not over",
     "fetch.backup": "{project} has no share: it is asked only for idle devices",
     "fetch.misses": "{project} has {misses} jobs in deadline trouble",
     "fetch.blocked": "{project} has a stalled download or a suspended job",

@@ -129,7 +129,8 @@ def _webhook_notes(db: Database, batch: BatchRow) -> list[str]:
 
 def _failure(db: Database, result_id: ResultId) -> str:
     # The launcher's own last line only tells the exit status: the program's word stands before it.
-    last = " / ".join(result_text(db, result_id).stderr.split("\n")[-2:]).strip(" /")[:300]
+    said = [line for line in result_text(db, result_id).stderr.splitlines() if line.strip()]
+    last = " / ".join(said[-2:])[:300]
     status = job_results.exit_status(db, result_id)
     advice = f". {exit_advice(status).text()}" if meaning_of(status) else ""
     return f"{last or 'no error output'}{advice}"
