@@ -35,6 +35,14 @@ PASSWORD = "a long password"
 TEMPLATE_PORT = 18765
 TEMPLATE_URL = f"http://127.0.0.1:{TEMPLATE_PORT}/"
 
+#: A job that goes on until it is stopped.  It leaves the processors to other tests, but for the CPU time that every job has.
+ENDLESS = """
+import time
+while True:
+    sum(range(20_000))
+    time.sleep(0.1)
+"""
+
 
 @cache
 def empty_project() -> Path:

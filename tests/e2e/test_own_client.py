@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.conftest import PASSWORD, LiveProject
+from tests.e2e.conftest import ENDLESS, PASSWORD, LiveProject
 from tests.e2e.early_upload import check_early_upload, early_batch
 from tests.helpers.gui_rpc_peer import Peer, structure
 from tests.helpers.own_client import OwnClient
@@ -25,9 +25,7 @@ from cobblestone.domain.errors import StoreError
 
 WORK = """
 import sys, time
-end = time.process_time() + {seconds}
-while time.process_time() < end:
-    pass
+time.sleep({seconds})
 open(sys.argv[2], "w").write(open(sys.argv[1]).read() * 2)
 """
 
@@ -97,7 +95,7 @@ def test_a_job_that_fails_says_why(live: Callable[..., LiveProject], own: Callab
 
 def test_debians_tool_sees_and_controls_it(live: Callable[..., LiveProject], own: Callable[..., OwnClient]):
     project = live()
-    project.app("work", WORK.format(seconds=300))
+    project.app("work", ENDLESS)
     project.submit("work", "1", "2")
     client = own()
     client.boinccmd("--project_attach", project.url, project.account("alice"))
@@ -159,7 +157,7 @@ def test_answers_have_the_structure_of_the_stock_clients_in_the_same_state(
     live: Callable[..., LiveProject], own: Callable[..., OwnClient]
 ):
     project = live()
-    project.app("work", WORK.format(seconds=300))
+    project.app("work", ENDLESS)
     project.submit("work", *map(str, range(20)))  # the last jobs of a batch are other than the rest, so many
     stock = project.volunteer("bob")
     client = own()

@@ -17,15 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.conftest import LiveProject
+from tests.e2e.conftest import ENDLESS, LiveProject
 from tests.helpers.own_client import OwnClient
 
-WORK = """
-import time
-end = time.process_time() + 600
-while time.process_time() < end:
-    pass
-"""
 ESCAPE, DOWN = b"\x1b", b"\x1bOB"
 SEQUENCES = re.compile(rb"\x1b[\[(][0-9;?]*[A-Za-z0-9]|\x1b[=>]|\x0f")
 
@@ -76,7 +70,7 @@ def test_boinctui_shows_its_tasks_and_suspends_one(
     live: Callable[..., LiveProject], own: OwnClient, tmp_path: Path
 ):
     project = live()
-    project.app("work", WORK)
+    project.app("work", ENDLESS)
     project.submit("work", "1")
     own.start()
     own.cli("attach", project.url, "--key", project.account("alice"))

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.e2e.conftest import LiveProject
+from tests.e2e.conftest import ENDLESS, LiveProject
 from tests.helpers.daemon_in_test import MovableClock, make_client, running, said, until
 from tests.helpers.faulty_proxy import Fault
 
@@ -18,12 +18,6 @@ from cobblestone.client.daemon.daemon import Client
 from cobblestone.wire.client.records import JobRecord
 
 DAY = 86400.0
-LONG = """
-import time
-end = time.process_time() + 600
-while time.process_time() < end:
-    pass
-"""
 SHORT = """
 import sys
 open(sys.argv[2], "w").write("done")
@@ -52,7 +46,7 @@ def test_a_clock_that_is_set_by_a_day_ends_no_task_and_invents_no_work(
     jump: float, live: Callable[..., LiveProject], tmp_path: Path
 ):
     project = live()
-    project.app("long", LONG)
+    project.app("long", ENDLESS)
     project.submit("long", "1")
     key = project.account("alice")
 
@@ -88,7 +82,7 @@ def test_a_full_disk_is_said_nothing_new_is_begun_and_work_goes_on_when_there_is
     live: Callable[..., LiveProject], tmp_path: Path
 ):
     project = live()
-    project.app("long", LONG)
+    project.app("long", ENDLESS)
     project.submit("long", "1")
     key = project.account("alice")
 

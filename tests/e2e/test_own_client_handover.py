@@ -34,7 +34,7 @@ def test_a_job_of_the_stock_client_is_finished_by_ours(live: Callable[..., LiveP
     batch = project.submit("counter", "90")
     stock = project.volunteer("alice")
     project.wait(
-        lambda: any(task.checkpoint_cpu_time > 1 for task in stock.tasks()),
+        lambda: any(task.checkpoint_cpu_time > 0.3 for task in stock.tasks()),
         stock,
         seconds=90,
         what="a checkpoint",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 from tests.browser.conftest import CHROMIUM, FLAGS
-from tests.e2e.conftest import LiveProject
+from tests.e2e.conftest import ENDLESS, LiveProject
 from tests.helpers.daemon_in_test import until
 from tests.helpers.own_client import PREFERENCES, OwnClient
 from textual.widgets import DataTable, Static
@@ -24,19 +24,12 @@ WAIT = 60_000
 """For what the page fetches after it is there, in milliseconds."""
 expect.set_options(timeout=WAIT)
 
-WORK = """
-import sys, time
-end = time.process_time() + 600
-while time.process_time() < end:
-    pass
-"""
-
 
 @pytest.fixture
 def busy(live: Callable[..., LiveProject], tmp_path: Path) -> Iterator[OwnClient]:
     """A client with two running and two waiting tasks."""
     project = live(settings={"max_jobs_per_day_init": "20"})
-    project.app("work", WORK)
+    project.app("work", ENDLESS)
     project.submit("work", "1", "2", "3", "4")
     client = OwnClient(tmp_path / "own", ncpus=2)
     wishes = PREFERENCES.replace("<work_buf_min_days>0.01", "<work_buf_min_days>0.2")

@@ -59,7 +59,7 @@ def install_newer(folder: Path) -> tuple[str, ...]:
     """Install the newer version into a folder; the words that its commands begin with."""
     package = folder / "cobblestone"
     source = Path(cobblestone.__file__).parent
-    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__", "site"))
+    shutil.copytree(source, package, ignore=shutil.ignore_patterns("site"))
     add_steps(package / "store" / "schema" / "migrations")
     _change(package / "__init__.py", f'"{cobblestone.__version__}"', f'"{VERSION}"')
     _change(
