@@ -25,7 +25,7 @@ from cobblestone.simulator.world.scenario import DAY, AppModel, JobSizes, Projec
 CEILINGS = {
     "base scenario, 100 days": 0.35,
     "mix of 20 projects, 100 days": 1.0,
-    "1,800 host-days of a population, jobs of a day": 1.8,
+    "1,800 host-days of a population, jobs of a day": 1.5,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from tests.helpers.effort import times
@@ -323,3 +323,29 @@ def test_jobs_that_follow_each_other_are_those_that_would_be_chosen_anew(
 ) -> None:
     for _ in range(times(4)):
         agree(long_queue(rng))
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_jobs_that_just_follow_each_other_give_the_same_figures_as_among_limits(
+    part: int, rng: random.Random
+) -> None:
+    without = QueueProject(share=100.0, rec=1.0)
+    limited = QueueProject(share=0.0, rec=0.0, limits=ProjectLimits(max_concurrent=1))  # it has no jobs
+    for _ in range(times(100)):
+        ncpus = rng.choice((1, 2, 3, 8))
+        case = replace(
+            draw(rng),
+            jobs=[
+                Job(
+                    project=0,
+                    remaining=rng.choice((0.0, 3600.0, rng.uniform(1, 3e4), rng.uniform(1e4, 1e6))),
+                    cutoff=rng.uniform(0, 4e5),
+                    working_set=rng.choice((0.0, 1e9)),
+                )
+                for _ in range(rng.randint(0, 4 * (ncpus + 2)))
+            ],
+            projects=[without, without],
+            devices=Devices(ncpus=ncpus, cpu_flops=2e9),
+        )
+        alone, among = look(case), look(replace(case, projects=[without, limited]))
+        assert alone == replace(among, limit_shortfalls={})

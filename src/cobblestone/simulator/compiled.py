@@ -85,12 +85,6 @@ def _simulate_2007(
     return _with_lists(found)
 
 
-def _with_lists(found: RoundRobinOutcome) -> RoundRobinOutcome:
-    arrays: Any = found  # Any: Numba has no types
-    return RoundRobinOutcome(
-        arrays.misses.tolist(),
-        arrays.shortfalls.tolist(),
-        found.shortfall,
-        arrays.dry_after.tolist(),
-        found.idle_after,
-    )
+def _with_lists(found: Any) -> RoundRobinOutcome:  # Any: Numba has no types
+    misses, shortfalls, shortfall, dry_after, idle_after = found
+    return RoundRobinOutcome(misses.tolist(), shortfalls.tolist(), shortfall, dry_after.tolist(), idle_after)

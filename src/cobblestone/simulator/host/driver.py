@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from cobblestone.domain.values import form_of
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.core.events import (
     ContactFailed,
@@ -314,16 +315,13 @@ class SimulatedClient:
         task.id = f"{project} job {task.number}"
         self._tasks[task.id] = task
         app = task.app
-        return JobDescription(
-            id=task.id,
+        return form_of(
+            JobDescription,
+            task,
             project=project,
             app=app.name,
             version=app.name,
-            cpus=task.cpus,
-            gpu=task.gpu,
-            gpus=task.gpus,
             estimate=task.raw,
-            received=task.received,
             deadline=task.report_deadline,
             memory_bound=app.working_set,
             ready=not self.network.download(task),
@@ -356,13 +354,10 @@ def initial_state(scenario: Scenario, choice: PolicyChoice) -> CoreState:
     """Return the state of a new client on the scenario's host."""
     host, prefs = scenario.host, scenario.preferences
     return CoreState(
-        preferences=SchedulingPreferences(
-            buffer_min=prefs.buffer_min,
-            buffer_additional=prefs.buffer_additional,
-            slice_seconds=prefs.slice_seconds,
-            connection_interval=host.connection_interval,
-            rec_half_life=prefs.rec_half_life,
-            leave_in_memory=host.leave_in_memory,
+        preferences=form_of(
+            SchedulingPreferences,
+            prefs,
+            host,
             may_give_up=choice.cpu_scheduling == 3 or bool(choice.registered),
         ),
         permission=Permission(ram_bytes=host.ram_bytes or None),
@@ -376,11 +371,11 @@ def initial_state(scenario: Scenario, choice: PolicyChoice) -> CoreState:
 
 
 def _description(model: ProjectModel) -> ProjectDescription:
-    return ProjectDescription(
+    return form_of(
+        ProjectDescription,
+        model,
         id=model.name,
-        share=model.share,
         supplies=tuple(sorted({app.gpu for app in model.apps if app.weight > 0})),
-        max_concurrent=model.max_concurrent,
         app_max_concurrent={a.name: a.max_concurrent for a in model.apps if a.max_concurrent},
         gpu_exclusions=tuple(
             GpuExclusion(gpu=model.excluded_gpu, instance=n) for n in range(model.excluded_gpus)

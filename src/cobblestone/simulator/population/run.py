@@ -55,7 +55,7 @@ PLATFORM = "x86_64-pc-linux-gnu"
 CLIENT_VERSION = 72005
 ENOUGH_BYTES = 1e15
 #: Host-days from which on compiled hosts pay.
-WORTH_COMPILING = 50_000.0
+WORTH_COMPILING = 25_000.0
 
 
 class HostDoor:

@@ -1,9 +1,9 @@
 """A project whose jobs are shared by many hosts: the server side of a population run.
 
 The rules are the project server's own: `choose_work` says which results a request gets, `judge_report` what a
-report means, `next_transition` what happens to a workunit (retries after errors and time-outs, failure),
-`judge` which result is canonical, `learn_run_times` how fast its host is.  Nothing is stored, and daemons work as
-soon as a contact is over.  What has no meaning here is left out: files, platforms, credit.
+report means, `next_transition` and `judge` what happens to a workunit (see `stages`), `learn_run_times` how fast
+its host is.  Nothing is stored, and daemons work as soon as a contact is over.  What has no meaning here is left
+out: files, platforms, credit.
 """
 
 from __future__ import annotations
@@ -12,19 +12,26 @@ import heapq
 import itertools
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cobblestone.domain.apps import ANY_PLATFORM, App, AppVersion
-from cobblestone.domain.hosts import Host, HostAppVersion
-from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, WorkunitId, changed, float_sum
+from cobblestone.domain.hosts import Host
+from cobblestone.domain.values import (
+    AppId,
+    AppVersionId,
+    HostId,
+    ResultId,
+    WorkunitId,
+    changed,
+    float_sum,
+    form_of,
+)
 from cobblestone.domain.work import (
-    AssimilateState,
     ExitStatus,
     JobLimits,
     Outcome,
     ReplicationRules,
-    Result,
     ResultClientState,
     ValidateState,
     Workunit,
@@ -32,65 +39,49 @@ from cobblestone.domain.work import (
 from cobblestone.policy.credit.claims import ClaimInput
 from cobblestone.policy.dispatch.catalogue import Assignment, Candidate, Catalogue
 from cobblestone.policy.dispatch.choose import choose_work
-from cobblestone.policy.dispatch.limits import INITIAL_PART, DispatchLimits, after_failure, after_valid
+from cobblestone.policy.dispatch.limits import INITIAL_PART, DispatchLimits, after_valid
 from cobblestone.policy.dispatch.reports import ReportContext, ResultReport, judge_report
 from cobblestone.policy.dispatch.request import WorkRequest
-from cobblestone.policy.lifecycle.application import advance, advance_assimilation, apply_transition
-from cobblestone.policy.lifecycle.states import Cause, TimeOutResult, WorkunitView, is_over, is_unsent
-from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
-from cobblestone.policy.validation.canonical import (
-    OutputCheck,
-    ValidationReport,
-    apply_decision,
-    judge,
-    pairs_to_compare,
-    results_to_check,
-)
+from cobblestone.policy.lifecycle.states import WorkunitView, is_unsent
 from cobblestone.simulator.host.books import SimTask
 from cobblestone.simulator.population.learned_speeds import LearnedSpeeds
+from cobblestone.simulator.population.stages import NOW, Stage, Step, looked_at, reported, sent
 from cobblestone.simulator.world.distributions import Streams
-from cobblestone.simulator.world.scenario import ProjectModel, pick_weighted
+from cobblestone.simulator.world.scenario import AppModel, ProjectModel, pick_weighted
 
-_TIMING = LifecycleTiming()
+
+@dataclass(slots=True)
+class SimResult:
+    """What is known of a result beside its workunit's stage."""
+
+    id: ResultId
+    host_id: HostId = HostId(0)
+    app_version_id: AppVersionId = AppVersionId(0)
+    peak_flops: float = 0.0
+    sent_time: float = 0.0
+    deadline: float = math.inf
+    elapsed_time: float = 0.0
+    received_time: float = 0.0
 
 
 @dataclass(slots=True)
 class SimWorkunit:
     """A workunit in progress."""
 
-    view: WorkunitView
+    id: WorkunitId
+    stage: Stage
     app: int  #: place among the project's apps
     flops: float  #: true size, the same for every host
-    wrong: set[ResultId] = field(default_factory=set[ResultId])
+    results: list[SimResult] = field(default_factory=list[SimResult])  #: by their numbers in the stage
     spent: dict[ResultId, float] = field(default_factory=dict[ResultId, float])  #: FLOPs of reported results
     out: int = 0  #: results sent and not reported yet
     first_sent: float = -1.0
+    check_at: float = math.inf  #: when it is to be processed next
 
     @property
-    def id(self) -> WorkunitId:
-        """Return the id of the workunit."""
-        return self.view.workunit.id
-
-    @property
-    def check_at(self) -> float:
-        """Return when the workunit is to be processed next."""
-        at = self.view.workunit.transition_time
-        return math.inf if at is None else at
-
-    @property
-    def over(self) -> bool:
-        """Return whether everything is assimilated, and nothing more is expected of its results."""
-        done = self.view.workunit.assimilate_state is AssimilateState.DONE
-        return done and all(is_over(row) for row in self.view.results)
-
-    def row(self, result: ResultId) -> Result:
-        """Return a result's row."""
-        return next(row for row in self.view.results if row.id == result)
-
-    def put(self, changed_row: Result) -> None:
-        """Replace a result."""
-        rows = tuple([changed_row if row.id == changed_row.id else row for row in self.view.results])
-        self.view = changed(self.view, results=rows)
+    def gone(self) -> bool:
+        """Return whether it is over and no host works on it."""
+        return self.stage.over and not self.out
 
 
 @dataclass(slots=True)
@@ -143,7 +134,6 @@ class SharedProject:
         self.rules = model.server
         self.tally = ProjectTally()
         self.jobs: dict[WorkunitId, SimWorkunit] = {}
-        self._streams = streams
         self._sizes = streams.stream("jobs", model.name)
         self._weights = tuple(a.weight for a in model.apps)
         self._ids: Iterator[ResultId] = map(ResultId, itertools.count(1))
@@ -153,34 +143,18 @@ class SharedProject:
         self._made = 0
         self._speeds = LearnedSpeeds()
         self.records = self._speeds.records
-        limits = DispatchLimits(
-            daily_quota=self.rules.daily_quota,
-            daily_quota_init=self._initial_quota,
-            first_jobs=self.rules.first_jobs,
-            max_jobs_per_rpc=self.rules.max_jobs_per_rpc,
-            check_deadline=self.rules.check_deadline,
+        self._limits = form_of(
+            DispatchLimits,
+            self.rules,
+            # what a new host begins with: the part of the quota that is the server's default
+            daily_quota_init=max(self.rules.daily_quota // INITIAL_PART, 1) if self.rules.first_jobs else 0,
             one_result_per_user_per_wu=False,
             one_result_per_host_per_wu=True,
         )
-        self._replication = ReplicationRules(
-            min_quorum=self.rules.min_quorum,
-            target_nresults=max(self.rules.min_quorum, self.rules.target_results),
-            max_error_results=self.rules.max_error_results,
-            max_total_results=self.rules.max_total_results,
-            max_success_results=self.rules.max_success_results,
-        )
-        self._job_limits = [
-            JobLimits(
-                rsc_fpops_est=app.flops_estimate,
-                rsc_fpops_bound=1e30,
-                rsc_memory_bound=0.0,
-                rsc_disk_bound=0.0,
-                delay_bound=app.latency_bound,
-            )
-            for app in model.apps
-        ]
+        target = max(self.rules.min_quorum, self.rules.target_results)
+        replication = form_of(ReplicationRules, self.rules, target_nresults=target)
         apps = {AppId(i + 1): App(id=AppId(i + 1), name=a.name) for i, a in enumerate(model.apps)}
-        catalogue = Catalogue(
+        self._catalogue = Catalogue(
             apps=apps,
             versions={
                 i: (AppVersion(id=AppVersionId(i), app_id=i, platform=ANY_PLATFORM, version_num=100),)
@@ -188,14 +162,13 @@ class SharedProject:
             },
             peak_flop_counts=self._speeds.peak_flop_counts,
         )
-        self._limits, self._catalogue = limits, catalogue
         self._luck = streams.stream("dispatch", model.name)
-        self._results: dict[ResultId, SimWorkunit] = {}
-
-    @property
-    def _initial_quota(self) -> int:
-        """Return what a new host begins with: the part of the quota that is the server's default."""
-        return max(self.rules.daily_quota // INITIAL_PART, 1) if self.rules.first_jobs else 0
+        self._results: dict[ResultId, tuple[SimWorkunit, ResultId]] = {}  #: by id, with the number in it
+        #: of each app, the stage of a workunit that was just made
+        self._first = [
+            Stage(WorkunitView(workunit=_workunit(number, app, replication)), frozenset())
+            for number, app in enumerate(model.apps, 1)
+        ]
 
     # -- supply -------------------------------------------------------------------------------------------------------
 
@@ -212,15 +185,7 @@ class SharedProject:
         self._made += 1
         index = pick_weighted(self._weights, self._sizes.random()) if len(self._weights) > 1 else 0
         flops = self.model.apps[index].sizes.draw(self._sizes)
-        workunit = Workunit(
-            id=WorkunitId(number + 1),
-            name=f"w{number + 1}",
-            app_id=AppId(index + 1),
-            create_time=now,
-            limits=self._job_limits[index],
-            rules=self._replication,
-        )
-        job = SimWorkunit(WorkunitView(workunit=workunit), index, flops)
+        job = SimWorkunit(WorkunitId(number + 1), self._first[index], index, flops)
         self.jobs[job.id] = job
         self.tally.workunits += 1
         self._work_on(job, now)
@@ -238,9 +203,9 @@ class SharedProject:
                 yield candidate
         while slots > 0 and self._made < self._supply(now):
             job = self._make_workunit(now)
-            slots -= len(job.view.results)
-            for result in job.view.results:
-                yield self._unsent[result.priority][result.id]
+            slots -= len(job.results)
+            for row, result in zip(job.stage.view.results, job.results, strict=True):
+                yield self._unsent[row.priority][result.id]
 
     # -- daemons ------------------------------------------------------------------------------------------------------
 
@@ -254,87 +219,69 @@ class SharedProject:
 
     def _work_on(self, job: SimWorkunit, now: float) -> None:
         """Run transitioner, validator and assimilator until nothing is left to do now."""
-        while True:  # a transition is a fixed point, so the next one would have no effect
-            transition = next_transition(job.view, timing=_TIMING, now=now)
-            late = sorted(each.result_id for each in transition.effects if isinstance(each, TimeOutResult))
-            self.tally.timed_out += len(late)
-            self._rate_hosts(job, late, after_failure)
-            self._go_to(job, apply_transition(job.view, transition, now, self._ids))
-            workunit = job.view.workunit
-            if workunit.need_validate:
-                self._validate(job, now)
-            elif workunit.assimilate_state is AssimilateState.READY:
-                job.view = changed(job.view, workunit=advance_assimilation(workunit, Cause.ASSIMILATED))
-                if job.over and not job.out:  # what would follow is the release of its files
-                    break
-            else:
-                break
-        if job.over and not job.out:
+        results, before = job.results, job.stage
+        late = tuple([each for each in before.in_progress if results[each].deadline <= now])
+        step = looked_at(before, late, out=bool(job.out))
+        stage = job.stage = step.stage
+        for row in stage.view.results[len(results) :]:
+            results.append(SimResult(next(self._ids)))
+            self._results[results[row.id].id] = job, row.id
+            if not is_unsent(row):
+                continue
+            self._unsent.setdefault(row.priority, OrderedDict())[results[row.id].id] = form_of(
+                Candidate,
+                row,
+                result_id=results[row.id].id,
+                result_name=row.name,
+                workunit_id=job.id,
+                workunit_name=f"w{job.id}",
+                limits=stage.view.workunit.limits,
+            )
+        for each in before.unsent:
+            if each not in stage.unsent:
+                del self._unsent[stage.view.results[each].priority][results[each].id]
+        self._note(job, step, now)
+        check = stage.view.workunit.transition_time
+        times = (
+            [] if check is None else [now + check, *[results[each].deadline for each in stage.in_progress]]
+        )
+        job.check_at = min(times, default=math.inf)
+        if job.gone:
             self._forget(job)
         elif job.check_at < math.inf:
             heapq.heappush(self._timers, (job.check_at, job.id))
 
-    def _validate(self, job: SimWorkunit, now: float) -> None:
-        ids = results_to_check(job.view)
-        checked = tuple(OutputCheck(result_id=r, usable=True) for r in ids)
-        agree = frozenset(p for p in pairs_to_compare(job.view, ids) if job.wrong.isdisjoint(p))
-        decision = judge(job.view, ValidationReport(checked=checked, matches=agree), now=now)
-        valid = sorted(decision.newly_valid)
-        self._rate_hosts(job, valid, after_valid)
-        if valid:
-            self._speeds.learn(self._job_limits[job.app], [_claim(job.row(each)) for each in valid])
-        self._rate_hosts(job, sorted((*decision.newly_invalid, *decision.unusable)), after_failure)
-        self._go_to(job, apply_decision(job.view, decision, now))
-        if decision.newly_canonical and decision.canonical_id is not None:
-            self._note_done(job, decision.canonical_id, now)
-
-    def _go_to(self, job: SimWorkunit, view: WorkunitView) -> None:
-        """Take the next view; queue new results, and drop those that must no longer be sent."""
-        before, job.view = job.view.results, view
-        for row in view.results[len(before) :]:
-            self._results[row.id] = job
-            self._unsent.setdefault(row.priority, OrderedDict())[row.id] = Candidate(
-                result_id=row.id,
-                result_name=row.name,
-                workunit_id=job.id,
-                workunit_name=view.workunit.name,
-                app_id=row.app_id,
-                limits=view.workunit.limits,
-                priority=row.priority,
-            )
-        for was, row in zip(before, view.results, strict=False):
-            if is_unsent(was) and not is_unsent(row):
-                del self._unsent[was.priority][was.id]
-
-    def _note_done(self, job: SimWorkunit, canonical: ResultId, now: float) -> None:
+    def _note(self, job: SimWorkunit, step: Step, now: float) -> None:
+        """Raise or lower the quotas of hosts, as validator and transitioner do, learn their speeds, and count."""
+        for change, numbers in step.rated:
+            results = [job.results[each] for each in numbers]
+            for each in results:
+                mine, version = self.records[each.host_id], each.app_version_id
+                mine[version] = change(mine[version], self.rules.daily_quota)
+            if change is after_valid:
+                claims = [form_of(ClaimInput, each, result_id=each.id) for each in results]
+                self._speeds.learn(step.stage.view.workunit.limits, claims)
         tally = self.tally
+        tally.timed_out += step.timed_out
+        if step.canonical is None:
+            return
         tally.done += 1
         tally.last_done = now
-        tally.wrong += canonical in job.wrong
+        tally.wrong += step.canonical in step.stage.wrong
         tally.turnarounds.append(now - job.first_sent)
         day = int(now // 86400.0)
         tally.done_by_day[day] = tally.done_by_day.get(day, 0) + 1
 
-    def _rate_hosts(
-        self,
-        job: SimWorkunit,
-        results: Iterable[ResultId],
-        change: Callable[[HostAppVersion, int], HostAppVersion],
-    ) -> None:
-        """Raise or lower the quotas of the hosts of these results, as validator and transitioner do."""
-        for each in results:
-            host, version = _sent_to(job.row(each))
-            mine = self.records[host]
-            mine[version] = change(mine[version], self.rules.daily_quota)
-
     def _forget(self, job: SimWorkunit) -> None:
         """Book the outcomes of a workunit's results once no host works on it."""
         tally = self.tally
-        quorum = job.view.workunit.rules.min_quorum
-        tally.failed += bool(job.view.workunit.error_mask)
-        for row in sorted(job.view.results, key=lambda row: row.received_time or 0.0):
-            del self._results[row.id]
-            flops = job.spent.get(row.id)
+        view = job.stage.view
+        quorum = view.workunit.rules.min_quorum
+        tally.failed += bool(view.workunit.error_mask)
+        rows = zip(view.results, job.results, strict=True)
+        for row, result in sorted(rows, key=lambda each: each[1].received_time):
+            del self._results[result.id]
+            flops = job.spent.get(result.id)
             if flops is None:
                 continue
             if row.outcome is not Outcome.SUCCESS:
@@ -383,7 +330,7 @@ class SharedProject:
 
         def at_host(ids: Sequence[WorkunitId]) -> frozenset[WorkunitId]:
             return frozenset(
-                each for each in ids if any(row.host_id == host for row in self.jobs[each].view.results)
+                each for each in ids if any(result.host_id == host for result in self.jobs[each].results)
             )
 
         decision = choose_work(
@@ -402,18 +349,11 @@ class SharedProject:
         """Send a result to a host."""
         candidate = offer.candidate
         del self._unsent[candidate.priority][candidate.result_id]
-        job = self._results[candidate.result_id]
+        job, number = self._results[candidate.result_id]
         due = offer.report_deadline
-        job.put(
-            changed(
-                advance(job.row(candidate.result_id), Cause.SENT),
-                host_id=host.id,
-                user_id=host.user_id,
-                app_version_id=offer.version.id,
-                peak_flops=offer.usage.peak_flops,
-                sent_time=now,
-                report_deadline=due,
-            )
+        job.stage = sent(job.stage, number)
+        job.results[number] = SimResult(
+            candidate.result_id, host.id, offer.version.id, offer.usage.peak_flops, now, due
         )
         job.out += 1
         if job.first_sent < 0.0:
@@ -427,17 +367,16 @@ class SharedProject:
     def _look_by(self, job: SimWorkunit, at: float) -> None:
         """Schedule a workunit to be processed by then."""
         if job.check_at > at:
-            job.view = changed(job.view, workunit=changed(job.view.workunit, transition_time=at))
+            job.check_at = at
             heapq.heappush(self._timers, (at, job.id))
 
     def take_report(self, task: SimTask, host: Host, *, wrong: bool, now: float) -> None:
         """Judge a report; the daemons process it after the contact, so that the reply does not reflect it yet."""
-        job = self._results[ResultId(task.number)]
-        result = job.row(ResultId(task.number))
-        records = self.records[host.id]
-        record = None if result.app_version_id is None else records.get(result.app_version_id)
+        job, number = self._results[ResultId(task.number)]
+        result, records = job.results[number], self.records[host.id]
+        row = changed(job.stage.view.results[number], host_id=result.host_id, sent_time=result.sent_time)
         report = ResultReport(
-            name=result.name,
+            name=row.name,
             state=ResultClientState.COMPUTE_ERROR if task.failed else ResultClientState.FILES_UPLOADED,
             exit_status=ExitStatus.ABORTED_BY_USER if task.given_up else int(task.failed),
             cpu_time=task.done,
@@ -445,11 +384,11 @@ class SharedProject:
         )
         decision = judge_report(
             report,
-            ReportContext(result=result, record=record, host_owner=host.user_id),
+            ReportContext(result=row, record=records.get(result.app_version_id), host_owner=host.user_id),
             host_id=host.id,
             user_id=host.user_id,
             daily_quota=self.rules.daily_quota,
-            daily_quota_init=self._initial_quota,
+            daily_quota_init=self._limits.daily_quota_init,
             now=now,
         )
         if decision.record is not None:
@@ -464,38 +403,21 @@ class SharedProject:
         accepted = decision.accepted
         if accepted is None:
             tally.abandoned += 1
-            if job.over and not job.out:
+            if job.gone:
                 self._forget(job)
             return
-        if wrong:
-            job.wrong.add(result.id)
-        success = accepted.outcome is Outcome.SUCCESS
-        job.put(
-            changed(
-                advance(result, Cause.REPORTED_SUCCESS if success else Cause.REPORTED_FAILURE),
-                client_state=accepted.client_state,
-                validate_state=accepted.validate_state,
-                exit_status=accepted.exit_status,
-                elapsed_time=accepted.elapsed_time,
-                received_time=accepted.received_time,
-            )
-        )
+        told = changed(accepted, cpu_time=NOW, elapsed_time=NOW, received_time=NOW)
+        job.stage = reported(job.stage, number, told, wrong=wrong)
+        result.elapsed_time, result.received_time = accepted.elapsed_time, accepted.received_time
         self._look_by(job, now + self.rules.daemon_seconds)
 
 
-def _sent_to(row: Result) -> tuple[HostId, AppVersionId]:
-    """Return the host of a result that was sent, and the app version."""
-    return HostId(row.host_id or 0), AppVersionId(row.app_version_id or 0)
-
-
-def _claim(row: Result) -> ClaimInput:
-    host, version = _sent_to(row)
-    return ClaimInput(
-        result_id=row.id,
-        host_id=host,
-        app_version_id=version,
-        elapsed_time=row.elapsed_time,
-        sent_time=row.sent_time or 0.0,
-        received_time=row.received_time or 0.0,
-        peak_flops=row.peak_flops,
+def _workunit(number: int, app: AppModel, rules: ReplicationRules) -> Workunit:
+    limits = JobLimits(
+        rsc_fpops_est=app.flops_estimate,
+        rsc_fpops_bound=1e30,
+        rsc_memory_bound=0.0,
+        rsc_disk_bound=0.0,
+        delay_bound=app.latency_bound,
     )
+    return Workunit(id=WorkunitId(0), name="w", app_id=AppId(number), limits=limits, rules=rules)

@@ -26,6 +26,8 @@ from cobblestone.policy.client.core.values import CPU
 from cobblestone.policy.client.recent.concurrency import ProjectLimits, Together
 from cobblestone.policy.client.recent.rec import PICK_CHARGE, Devices, priority_terms
 
+#: Jobs per CPU and project from which on it pays to look for how long they just follow each other.
+CROWD = 4
 #: Seconds after which at the latest the choice is looked at again.
 STEP = 3600.0
 #: Of a steady time, what is not relied on: crossings are sums of rounded numbers.
@@ -195,7 +197,7 @@ class Picks:
             self._charge(p, 0.0)
         self.contested = len(set(self._owners)) > 1  #: it matters what the projects have had
         #: so many equally wide jobs wait that it pays to look for how long they just follow each other
-        self._crowded = self._equally_wide and sum(self._waiting) > 4 * (devices.ncpus + len(projects))
+        self._crowded = self._equally_wide and sum(self._waiting) > CROWD * (devices.ncpus + len(projects))
         #: steps to go before looking again whether jobs just follow each other, and how many there were after the last vain look
         self._idle_looks = self._pause = 0
         self._changed = True  #: something has begun or ended, and nothing has taken its place

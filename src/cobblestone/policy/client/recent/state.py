@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping, Sequence
 
-from cobblestone.domain.values import changed
+from cobblestone.domain.values import changed, form_of
 from cobblestone.policy.client.core.protocol import Changes
 from cobblestone.policy.client.core.reasons import Why, named, why
 from cobblestone.policy.client.core.state import NEVER, ClientJob, CoreState, Phase, PlannedFetch
@@ -93,11 +93,10 @@ def usable_devices(state: CoreState) -> Devices:
         ncpus=max(1, state.ncpus),
         cpu_flops=host.cpu_flops,
         gpus=tuple(
-            GpuType(
-                name=g.name,
-                count=g.count,
+            form_of(
+                GpuType,
+                g,
                 relative_speed=gpu_relative_speed(peak_flops=g.peak_flops, cpu_flops=host.cpu_flops),
-                suspended=g.suspended,
             )
             for g in gpus
         ),
@@ -191,16 +190,14 @@ def fetch_project(
     held = [job for job in state.jobs if job.project == i]
     flops, queued, seconds = queued_work(p.queue, devices)
     supplies = supplies.intersection(d.supplies).difference(d.forbidden)
-    return DeviceFetchProject(
-        share=p.share,
+    return form_of(
+        DeviceFetchProject,
+        d,
+        p,
         rec=rec,
         supplies=supplies,
         contactable=p.not_before <= now,
-        suspended=d.suspended,
-        no_new_work=d.no_new_work,
         group=d.priority_group,
-        non_cpu_intensive=d.non_cpu_intensive,
-        first_contact=p.first_contact,
         backed_off=frozenset(k for k in supplies if p.backoffs.get(k, (0.0, 0.0))[1] > now),
         deferred=frozenset([job.gpu for job in held if job.deferred(now)]),
         runnable=len(p.queue),
