@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import time
 from contextlib import redirect_stderr
+from functools import partial
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -18,6 +20,7 @@ from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.server.core.roles import Role
 from cobblestone.server.operation.alerts import Watcher
 from cobblestone.server.run import _project_daemons
+from cobblestone.service import health
 from cobblestone.service.health import DaemonBeat, DaemonHealth
 from cobblestone.service.supervision import DaemonTask, run_daemon
 from cobblestone.store.engine.database import in_background
@@ -71,14 +74,24 @@ def test_metrics_are_for_this_machine_or_a_token(world: World):
     assert world.get("/metrics", headers={"Authorization": "Bearer cob_wrong"}).status_code == 403
 
 
-def test_ready_means_a_database_that_writes_and_daemons_that_beat(world: World):
+def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let time pass for who looks at daemons."""
+    now = time.monotonic() + seconds
+    monkeypatch.setattr(health, "monotonic", lambda: now)
+
+
+def test_ready_means_a_database_that_writes_and_daemons_that_beat(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
     answer = world.get("/readyz")
     assert (answer.status_code, answer.json()["database"]) == (200, "ok")
     beat = world.ctx.health.daemon("validator")
     beat.sleeps(world.now, 5)
-    world.now += 10
+    later(monkeypatch, 10)
     assert world.get("/readyz").json()["daemons"]["validator"]["state"] == "running"
-    world.now += 1000
+    world.now += 86400
+    assert world.get("/readyz").status_code == 200, "the clock was set"
+    later(monkeypatch, 1000)
     answer = world.get("/readyz")
     assert (answer.status_code, answer.json()["daemons"]["validator"]["state"]) == (503, "stuck")
     beat.sleeps(world.now, 5)
@@ -109,25 +122,26 @@ def test_a_daemon_tells_of_its_rounds_and_its_errors(world: World):
         )
         async with asyncio.timeout(10):
             await tried.wait()
-        assert world.ctx.health.daemon("broken").health(world.now) is DaemonHealth.FAILING
+        assert world.ctx.health.daemon("broken").health() is DaemonHealth.FAILING
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     world.run(rounds())
     beat = world.ctx.health.daemon("broken")
     assert beat.last_error == "ValueError: the validator's file is broken"
-    assert beat.health(world.now) is DaemonHealth.STOPPED
+    assert beat.health() is DaemonHealth.STOPPED
 
 
-def test_a_step_that_does_not_end_is_stuck_and_a_sleeping_daemon_is_not():
+def test_a_step_that_does_not_end_is_stuck_and_a_sleeping_daemon_is_not(monkeypatch: pytest.MonkeyPatch):
     beat = DaemonBeat("x")
-    assert beat.health(0) is DaemonHealth.STOPPED
-    beat.begin(1000)
-    assert beat.health(1800) is DaemonHealth.RUNNING
-    assert beat.health(1901) is DaemonHealth.STUCK
-    beat.sleeps(2000, 3600)
-    assert beat.health(5600) is DaemonHealth.RUNNING
-    assert beat.health(5661) is DaemonHealth.STUCK
+    assert beat.health() is DaemonHealth.STOPPED
+    for begin, limit in ((partial(beat.begin, 1000), 900), (partial(beat.sleeps, 2000, 3600), 3660)):
+        later(monkeypatch, 0)
+        begin()
+        later(monkeypatch, limit - 10)
+        assert beat.health() is DaemonHealth.RUNNING
+        later(monkeypatch, limit + 10)
+        assert beat.health() is DaemonHealth.STUCK
 
 
 def test_every_answer_carries_the_id_of_its_request(world: World):

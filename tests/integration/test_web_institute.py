@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
+import threading
+import time
 import warnings
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
@@ -270,6 +273,28 @@ def test_a_provider_that_is_silent_is_not_waited_for_and_holds_up_nobody(
         answer, meanwhile = world.run(both())
     assert "does not answer" in problem_of(answer)
     assert [each.status_code for each in meanwhile] == [200] * 3
+
+
+def test_a_provider_that_says_a_word_now_and_then_is_silent(make: MakeWorld, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(institute, "TIMEOUT_SECONDS", 0.5)
+    ended = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+            while not ended.wait(0.1):
+                connection.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=(server,))
+        thread.start()
+        world = make(issuer=f"http://127.0.0.1:{server.getsockname()[1]}")
+        began = time.monotonic()
+        assert "does not answer" in problem_of(Visitor(world).get("/login_oidc.php"))
+        assert time.monotonic() - began < 60
+        ended.set()
+        thread.join()
 
 
 def test_who_comes_after_a_silence_reads_of_it_at_once_for_half_a_minute(

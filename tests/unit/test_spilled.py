@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine import spilled
 from cobblestone.store.engine.spilled import Spilled
 
@@ -50,3 +51,11 @@ def test_values_are_set_while_it_is_iterated_over(monkeypatch: pytest.MonkeyPatc
     for key in found:
         found[key] = -key
     assert found == {i: -i for i in range(3000)}
+
+
+def test_a_disk_that_is_full_is_told_in_words(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(spilled, "MAX_NEAR", 100)
+    found: Spilled[int, str] = Spilled()
+    found._far.execute("PRAGMA max_page_count = 20")
+    with pytest.raises(StoreError, match=r"No room for temporary files: .* full\. Set SQLITE_TMPDIR"):
+        found.update(dict.fromkeys(range(200), "x" * 4000))

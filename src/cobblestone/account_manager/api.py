@@ -112,7 +112,7 @@ class ManagerApi:
             accounts_waiting=found.waiting,
             daemons=[
                 schema.Daemon(name=name, state=state.value, last_error=ctx.health.daemons[name].last_error)
-                for name, state in ctx.health.states(now).items()
+                for name, state in ctx.health.states().items()
             ],
             warnings={code: each.text for code, each in ctx.health.warnings.items()},
         )

@@ -208,9 +208,10 @@ class CreditCollector:
 
 
 def _keep(tx: Transaction, state: ProjectAccounting) -> None:
-    """Store the outcome, unless the operator has changed the token meanwhile."""
-    if granted.project_accounting(tx, state.project_id).token == state.token:
-        granted.put_project_accounting(tx, state)
+    """Store the outcome, unless the operator has changed the token meanwhile, and with the trust that is given now."""
+    known = granted.project_accounting(tx, state.project_id)
+    if known.token == state.token:
+        granted.put_project_accounting(tx, replace(state, vouched=known.vouched))
 
 
 def batched(items: Iterable[T]) -> list[list[T]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import httpx
 import structlog
@@ -64,38 +66,35 @@ class ProjectChecker:
         known = await ctx.store.aread(projects.all_projects)
         due = [each for each in known if each.next_check <= ctx.clock() and not each.stopped]
         for project in due:
-            checked = await self._check(project)
-            await ctx.store.awrite(lambda tx, checked=checked: self._keep(tx, checked))
+            found = await self._check(project)
+            await ctx.store.awrite(partial(self._keep, project_id=project.id, found=found))
         return len(due)
 
-    def _keep(self, tx: Transaction, checked: ManagedProject) -> None:
-        """Store the result; operators get a mail about a project that has failed several times in a row."""
+    def _keep(self, tx: Transaction, *, project_id: int, found: Mapping[str, Any]) -> None:
+        """Store the result, and nothing of what an operator may have changed meanwhile.
+
+        Operators get a mail about a project that has failed several times in a row.
+        """
+        checked = replace(projects.project_by_id(tx, project_id), **found)
         projects.put_project(tx, checked)
         if checked.failures == FAILURES_OF_MAIL:
             for operator in accounts.operators(tx):
                 self._mails.send_text(tx, operator, _failed(checked))
 
-    async def _check(self, project: ManagedProject) -> ManagedProject:
-        now = self._ctx.clock()
+    async def _check(self, project: ManagedProject) -> dict[str, Any]:
+        """Return what is known of a project now, by field."""
+        now, found = self._ctx.clock(), dict[str, Any]()
         try:
             config = await projects_web.fetch_config(self._client, project.url)
+            problem = _objection(config)
+            versions = projects_web.versions_of(config)
+            found = {"name": config.name or project.name, "versions": versions, "checked_time": now}
         except CobblestoneError as error:
-            failures = project.failures + 1
-            log.warning("project_unusable", project=project.url, error=str(error))
-            return replace(
-                project, problem=str(error), failures=failures, next_check=now + retry_seconds(failures)
-            )
-        problem = _objection(config)
-        return replace(
-            project,
-            name=config.name or project.name,
-            versions=projects_web.versions_of(config),
-            problem=problem,
-            failures=project.failures + 1 if problem else 0,
-            checked_time=now,
-            next_check=now
-            + (retry_seconds(project.failures + 1) if problem else self._ctx.settings.contacts.check_seconds),
-        )
+            problem = str(error)
+            log.warning("project_unusable", project=project.url, error=problem)
+        failures = project.failures + 1 if problem else 0
+        pause = retry_seconds(failures) if problem else self._ctx.settings.contacts.check_seconds
+        return {**found, "problem": problem, "failures": failures, "next_check": now + pause}
 
 
 def _failed(project: ManagedProject) -> Callable[[], tuple[str, str]]:

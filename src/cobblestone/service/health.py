@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from time import monotonic
 
 import structlog
 
@@ -30,7 +31,7 @@ class DaemonHealth(StrEnum):
 
 @dataclass(slots=True)
 class DaemonBeat:
-    """The rounds of one daemon.  Times are Unix seconds."""
+    """The rounds of one daemon.  When the next is due is a time of the clock that nobody sets; others are Unix seconds."""
 
     name: str
     last_beat: float = 0.0  #: begin or end of the last step
@@ -43,7 +44,7 @@ class DaemonBeat:
 
     def begin(self, now: float) -> None:
         """Note that a round starts."""
-        self.last_beat, self.next_beat = now, now + self.step_limit
+        self.last_beat, self.next_beat = now, monotonic() + self.step_limit
 
     def done(self, now: float) -> None:
         """Note that a step succeeded."""
@@ -59,13 +60,13 @@ class DaemonBeat:
 
     def sleeps(self, now: float, seconds: float) -> None:
         """Note that the round is over; the next one is in ``seconds`` at the latest."""
-        self.last_beat, self.next_beat = now, now + seconds + LATE_SECONDS
+        self.last_beat, self.next_beat = now, monotonic() + seconds + LATE_SECONDS
 
-    def health(self, now: float) -> DaemonHealth:
-        """Return the daemon's health at ``now``."""
+    def health(self) -> DaemonHealth:
+        """Return the daemon's health."""
         if self.stopped or not self.last_beat:
             return DaemonHealth.STOPPED
-        if now > self.next_beat:
+        if monotonic() > self.next_beat:
             return DaemonHealth.STUCK
         return DaemonHealth.FAILING if self.last_error else DaemonHealth.RUNNING
 
@@ -83,9 +84,9 @@ class Health:
         """Return the beats of a daemon that this process runs."""
         return self.daemons.setdefault(name, DaemonBeat(name))
 
-    def states(self, now: float) -> Mapping[str, DaemonHealth]:
+    def states(self) -> Mapping[str, DaemonHealth]:
         """Return the health of each daemon of this process."""
-        return {name: beat.health(now) for name, beat in self.daemons.items()}
+        return {name: beat.health() for name, beat in self.daemons.items()}
 
     def set_warnings(self, found: Sequence[HealthWarning], *, now: float) -> list[HealthWarning]:
         """Set the current warnings; log those that begin and end, and return those that begin."""

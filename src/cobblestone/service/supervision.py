@@ -55,14 +55,14 @@ class Heartbeat:
 
     async def _note(self, *, ended: bool) -> None:
         ctx, now = self._ctx, self._ctx.clock()
-        process = replace(self._process, beat_time=now, ended=ended, daemons=daemon_notes(ctx, now))
+        process = replace(self._process, beat_time=now, ended=ended, daemons=daemon_notes(ctx))
         await ctx.store.awrite(lambda tx: note_process(tx, process, forget_before=now - FORGET_SECONDS))
 
 
-def daemon_notes(ctx: ServiceContext, now: float) -> tuple[DaemonNote, ...]:
+def daemon_notes(ctx: ServiceContext) -> tuple[DaemonNote, ...]:
     """Return the state of this process's daemons."""
     return tuple(
-        DaemonNote(name, beat.health(now).value, beat.last_beat, beat.last_error)
+        DaemonNote(name, beat.health().value, beat.last_beat, beat.last_error)
         for name, beat in ctx.health.daemons.items()
     )
 

@@ -43,6 +43,7 @@ def locked_projects(tx: Transaction) -> list[ManagedProject]:
 
 def project_by_id(db: Database, project_id: int) -> ManagedProject:
     """Return a project.  Raises NotFound."""
+    db.lock("project", [project_id])
     missing = f"There is no project {project_id} here."
     return db.needed(PROJECT, "project WHERE id = ?", (project_id,), missing)
 

@@ -62,7 +62,7 @@ class OperatorPages(Pages[ManagerSite]):
             dryness={each.id: projects.dryness(each.id) for each in projects.projects},
             daemons={
                 name: (state.value, visit.ctx.health.daemons[name].last_error)
-                for name, state in visit.ctx.health.states(visit.ctx.clock()).items()
+                for name, state in visit.ctx.health.states().items()
             },
             **found,
         )

@@ -38,7 +38,7 @@ async def get_status(call: Call) -> schema.ProjectStatus:
         lambda db: (project_counters(db, now=call.now), rare_counts(db), server_processes(db))
     )
     figures, ended = state.figures, state.endings
-    found = daemons_of_all(daemon_notes(ctx, call.now), processes, call.now)
+    found = daemons_of_all(daemon_notes(ctx), processes, call.now)
     warnings, known = current_warnings(ctx, figures, ended), ctx.health.warnings
     return schema.ProjectStatus(
         name=ctx.settings.project.name,

@@ -68,9 +68,7 @@ def current_warnings(ctx: ServerContext, figures: ProjectFigures, endings: Endin
         *rate_warnings(endings, ctx.settings),
         *export_warnings(ctx),
         *write_warnings(ctx.store.backlog(), ctx.settings),
-        *daemon_warnings(
-            ctx.health.states(ctx.clock()), {n: b.last_error for n, b in ctx.health.daemons.items()}
-        ),
+        *daemon_warnings(ctx.health.states(), {n: b.last_error for n, b in ctx.health.daemons.items()}),
         *role_warnings(
             ctx.health.processes,
             Role,

@@ -280,7 +280,7 @@ def _export(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 
 
 def _daemons(ctx: ServerContext, db: Database) -> Iterator[Finding]:
-    for name, state in ctx.health.states(ctx.clock()).items():
+    for name, state in ctx.health.states().items():
         if state is not DaemonHealth.RUNNING:
             text = f"is {state.value}: {ctx.health.daemons[name].last_error}".rstrip(": ")
             yield Finding("not_running", "daemon", name, text)

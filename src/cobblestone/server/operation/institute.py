@@ -7,6 +7,7 @@ changes it by hand.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from collections.abc import Mapping
 from functools import partial
@@ -88,7 +89,7 @@ class InstituteLogIn:
             raise ConfigError(
                 f"oidc.issuer needs a library that is not installed. Install it with: {how_to_install('oidc')}"
             ) from error
-        self._silence: type[Exception] = httpx2.TransportError
+        self._silence = (httpx2.TransportError, TimeoutError)
         answers = (httpx2.HTTPError, AuthlibBaseError, JoseError)
         self._no_sense = (*answers, KeyError, TypeError, ValueError, RuntimeError)
         self._ctx, self._settings = ctx, ctx.settings.oidc
@@ -149,9 +150,10 @@ class InstituteLogIn:
             self._asked, self._pause = now, 0.0 if self._app is None else SILENT_SECONDS
             app: Any = self._make_app()
             try:
-                await app.fetch_jwk_set()
+                async with asyncio.timeout(TIMEOUT_SECONDS):
+                    await app.fetch_jwk_set()
                 self._app, self._pause = app, KEPT_SECONDS
-            except (self._silence, *self._no_sense):
+            except (*self._silence, *self._no_sense):
                 self._pause = SILENT_SECONDS
         if self._app is None:
             raise LogInRefused(_AWAY)
@@ -162,26 +164,27 @@ class InstituteLogIn:
         app = await self._provider()
         wanted = {"essential": True, "values": [self._issuer, f"{self._issuer}/"]}
         try:
-            metadata = await app.load_server_metadata()
-            offered = metadata.get("id_token_signing_alg_values_supported", ())
-            metadata["id_token_signing_alg_values_supported"] = [
-                name for name in offered if name in _ALGORITHMS
-            ]
-            token = await app.fetch_access_token(
-                redirect_uri=back, code=code, code_verifier=begun["code_verifier"]
-            )
-            audience = {"essential": True, "value": self._settings.client_id}
-            claims = dict(
-                await app.parse_id_token(
-                    token, nonce=begun["nonce"], claims_options={"iss": wanted, "aud": audience}
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                metadata = await app.load_server_metadata()
+                offered = metadata.get("id_token_signing_alg_values_supported", ())
+                metadata["id_token_signing_alg_values_supported"] = [
+                    name for name in offered if name in _ALGORITHMS
+                ]
+                token = await app.fetch_access_token(
+                    redirect_uri=back, code=code, code_verifier=begun["code_verifier"]
                 )
-            )
-            if (
-                not {"email", self._settings.groups_claim} <= claims.keys()
-                and "userinfo_endpoint" in metadata
-            ):
-                further = dict(await app.userinfo(token=token))
-                claims = {**further, **claims} if further.get("sub") == claims["sub"] else claims
+                audience = {"essential": True, "value": self._settings.client_id}
+                claims = dict(
+                    await app.parse_id_token(
+                        token, nonce=begun["nonce"], claims_options={"iss": wanted, "aud": audience}
+                    )
+                )
+                if (
+                    not {"email", self._settings.groups_claim} <= claims.keys()
+                    and "userinfo_endpoint" in metadata
+                ):
+                    further = dict(await app.userinfo(token=token))
+                    claims = {**further, **claims} if further.get("sub") == claims["sub"] else claims
         except self._silence as error:
             self._app, self._asked, self._pause = None, self._ctx.clock(), SILENT_SECONDS
             raise LogInRefused(_AWAY) from error

@@ -184,8 +184,7 @@ class ProjectOperatorPages(ForOperators):
 
         found = await ctx.store.aread(read)
         beats = [
-            (beat, beat.health(now))
-            for beat in sorted(ctx.health.daemons.values(), key=lambda item: item.name)
+            (beat, beat.health()) for beat in sorted(ctx.health.daemons.values(), key=lambda item: item.name)
         ]
         values["processes"] = [
             (process, is_alive(process, now)) for process in ctx.health.processes if not process.ended

@@ -126,8 +126,7 @@ class Monitoring:
 
     async def ready(self, request: Request) -> Response:
         """Answer whether requests should be sent here: 200, or 503 with what is missing."""
-        now = self._service.clock()
-        states = self._service.health.states(now)
+        states = self._service.health.states()
         database, disk = await self._storage()
         draining = self._service.health.draining
         stopped = [
@@ -214,7 +213,7 @@ def common_figures(ctx: ProcessContext, folder: Path) -> Figures:
         "draining": float(ctx.health.draining),
         "http_requests_in_progress": ctx.metrics.requests_in_progress,
         "disk_free_bytes": shutil.disk_usage(folder).free,
-        "daemon_up": {name: float(beat.health(now) is DaemonHealth.RUNNING) for name, beat in beats.items()},
+        "daemon_up": {name: float(beat.health() is DaemonHealth.RUNNING) for name, beat in beats.items()},
         "daemon_last_beat_seconds": {name: beat.last_beat for name, beat in beats.items()},
         "daemon_steps": {name: beat.steps for name, beat in beats.items()},
         "daemon_errors": {name: beat.errors for name, beat in beats.items()},

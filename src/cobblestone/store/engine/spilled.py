@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from cobblestone.domain.errors import StoreError
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -77,9 +79,12 @@ class Spilled(MutableMapping[K, V]):
 
     def _spill(self) -> None:
         rows = [(_plain(key), pickle.dumps(value, 5)) for key, value in self._near.items()]
-        self._far.execute("BEGIN")
-        self._far.executemany("INSERT OR REPLACE INTO entry VALUES (?, ?)", rows)
-        self._far.execute("COMMIT")
+        try:
+            self._far.execute("BEGIN")
+            self._far.executemany("INSERT OR REPLACE INTO entry VALUES (?, ?)", rows)
+            self._far.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise StoreError(f"No room for temporary files: {error}. Set SQLITE_TMPDIR.") from error
         self._near.clear()
 
 

@@ -54,7 +54,7 @@ class StatusPage:
     def daemons(self) -> list[wire.DaemonStatus]:
         """Return the daemons: each is running if it makes its rounds, even if a step failed and is retried."""
         ctx, now = self._ctx, self._ctx.clock()
-        found = daemons_of_all(daemon_notes(ctx, now), ctx.health.processes, now)
+        found = daemons_of_all(daemon_notes(ctx), ctx.health.processes, now)
         # a newer process of the project may know others
         known = {state.value: state for state in DaemonHealth}
         states = {name: known.get(note.state, DaemonHealth.STOPPED) for name, note in found.items()}
