@@ -9,6 +9,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,10 @@ import pytest
 from tests.helpers.command_line import run_here
 
 from cobblestone.cli import run_command
+from cobblestone.domain.errors import ConfigError
 from cobblestone.server.core.project import ProjectFolder
+from cobblestone.server.operation import create_project
+from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Store
 from cobblestone.store.work.lifecycle import mark_assimilated, views
 
@@ -121,6 +125,33 @@ def test_a_project_is_made_with_all_that_it_needs(cli: Cli, tmp_path: Path):
         assert secret.stat().st_mode & 0o077 == 0
     assert "# " in (folder.root / "cobblestone.toml").read_text()
     assert cli("status -p sky").out.startswith("The sky at http://127.0.0.1:18998/: not running")
+
+
+def test_of_two_that_create_a_project_in_one_folder_one_does_and_has_its_own_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    together, keys = threading.Barrier(2), create_project._keys
+
+    def meet(wish: create_project.NewProject) -> tuple[str, str]:
+        together.wait(60)
+        return keys(wish)
+
+    def create() -> object:
+        try:
+            return create_project.create_project(tmp_path / "sky", create_project.NewProject(), now=1.7e9)
+        except ConfigError as error:
+            return str(error)
+
+    monkeypatch.setattr(create_project, "_keys", meet)
+    with ThreadPoolExecutor(2) as pool:
+        made = [future.result() for future in [pool.submit(create) for _ in range(2)]]
+    (refused,) = (each for each in made if isinstance(each, str))
+    assert "File exists" in refused
+    folder = ProjectFolder(tmp_path / "sky")
+    with contextlib.closing(folder.open_store(folder.settings())) as store:
+        current = store.read(apps.current_key)
+    assert current is not None
+    assert current.public_key.strip() == folder.code_sign_public.read_text().strip()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def create_project(root: Path, wish: NewProject, *, now: float) -> CreatedProjec
     public_key, private_key = _keys(wish)
     folder = ProjectFolder(root)
     try:
+        folder.keys.mkdir(parents=True)  # of two at once, one goes on
         folder.make()
         write_private(folder.secret_file, secrets.token_bytes(32))
         if private_key:
@@ -87,10 +89,6 @@ def _fill_database(folder: ProjectFolder, settings: Settings, public_key: str, n
         apps.set_current_key(tx, public_key, successor_signatures={}, now=now)
         credentials.create_token(tx, secret, name=ADMIN_TOKEN_NAME, scopes=list(credentials.Scope), now=now)
 
-    with folder.lock():
-        store = folder.open_store(settings)
-        try:
-            store.write(fill)
-        finally:
-            store.close()
+    with folder.lock(), closing(folder.open_store(settings)) as store:
+        store.write(fill)
     write_private(folder.admin_token_file, secret.encode())
