@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 import tarfile
 import threading
@@ -393,3 +395,20 @@ def test_a_password_is_on_no_command_line():
         assert passfile.read_text() == "*:*:*:*:se\\:cr\\\\et\n"
         assert passfile.stat().st_mode & 0o077 == 0
     assert not passfile.exists()
+
+
+def test_what_a_killed_program_left_is_removed_and_what_another_works_on_stays(world: World, tmp_path: Path):
+    beside = world.ctx.folder.root.parent
+    left, others, somebodys = (
+        beside / name for name in (".backup-0123456789ab", ".backup-ba9876543210", ".backup-of-my-pages")
+    )
+    for folder in (left, others, somebodys):
+        (folder / "secrets").mkdir(parents=True)
+        (folder / "secrets" / "key").write_text("secret")
+    opened = os.open(others, os.O_RDONLY)
+    fcntl.flock(opened, fcntl.LOCK_SH)  # as a backup that is being made
+    make_backup(project_contents(world.ctx.folder), tmp_path / "b.tar")
+    os.close(opened)
+    assert not left.exists()
+    assert (others / "secrets" / "key").exists()
+    assert (somebodys / "secrets" / "key").exists()

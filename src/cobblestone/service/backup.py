@@ -8,12 +8,13 @@ links where the disk allows it, so a backup beside the service costs little.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -121,9 +122,7 @@ def make_backup(contents: Contents, target: Path, *, report: Report = ignore_rep
     packed = target.suffix in MODES
     # The folder of a tar file is made beside the service, where hard links are possible.
     beside = contents.root.parent if packed else target.parent
-    working = beside / f".backup-{secrets.token_hex(6)}"
-    try:
-        working.mkdir(mode=0o700)
+    with _working_folder(beside, "backup", "The backup could not be written") as working:
         schema = current_revision(address, kind.schema) if address and kind.schema else ""
         _Copy(contents, working, skip=target, report=report).run()
         if kind.schema and not schema:
@@ -145,11 +144,37 @@ def make_backup(contents: Contents, target: Path, *, report: Report = ignore_rep
         else:
             working.rename(target)
         sync_folder(target.parent)
+    return manifest
+
+
+@contextlib.contextmanager
+def _working_folder(beside: Path, what: str, failure: str) -> Generator[Path]:
+    """Make a folder that is gone afterwards; remove those of programs that were killed, for they may hold keys."""
+    for left in beside.glob(f".{what}-" + "[0-9a-f]" * 12):
+        with contextlib.suppress(OSError), _locked(left, fcntl.LOCK_EX):
+            shutil.rmtree(left)
+    working = beside / f".{what}-{secrets.token_hex(6)}"
+    try:
+        working.mkdir(mode=0o700)
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):  # some file systems have no locks: there nothing is removed
+                held.enter_context(_locked(working, fcntl.LOCK_SH))
+            yield working
     except OSError as error:
-        raise StoreError(f"The backup could not be written: {error}.") from error
+        raise StoreError(f"{failure}: {error}.") from error
     finally:
         shutil.rmtree(working, ignore_errors=True)
-    return manifest
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, how: int) -> Generator[None]:
+    """Hold a lock of a folder.  Raises OSError if that cannot be, as while another process has one."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(opened, how | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(opened)
 
 
 class _Copy:
@@ -300,8 +325,7 @@ def restore_backup(
     if target.exists() and any(target.iterdir()):
         raise ConfigError(f"{target} is not empty. Restore into a new folder, then rename it.")
     target.parent.mkdir(parents=True, exist_ok=True)
-    working = target.absolute().parent / f".restore-{secrets.token_hex(6)}"
-    try:
+    with _working_folder(target.absolute().parent, "restore", "The backup could not be restored") as working:
         _unpack(source, working)
         manifest = check_backup(working, kind, report=report, name=source)
         (working / BACKUP_MANIFEST).unlink()
@@ -318,10 +342,6 @@ def restore_backup(
             target.rmdir()
         working.rename(target)
         sync_folder(target.absolute().parent)
-    except OSError as error:
-        raise StoreError(f"The backup could not be restored: {error}.") from error
-    finally:
-        shutil.rmtree(working, ignore_errors=True)
     return manifest
 
 
@@ -348,19 +368,16 @@ def verify_backup(source: Path, kind: Kind, *, report: Report = ignore_report) -
     """
     if source.is_dir():
         return check_backup(source, kind, report=report, name=source)
-    working = source.absolute().parent / f".verify-{secrets.token_hex(6)}"
-    try:
+    with _working_folder(source.absolute().parent, "verify", "The backup could not be unpacked") as working:
         _unpack(source, working)
         return check_backup(working, kind, report=report, name=source)
-    finally:
-        shutil.rmtree(working, ignore_errors=True)
 
 
 def _unpack(source: Path, working: Path) -> None:
     if source.is_dir():
         if not (source / BACKUP_MANIFEST).is_file():
             raise ConfigError(f"{source} is not a backup: it has no {BACKUP_MANIFEST}.")
-        shutil.copytree(source, working, symlinks=True)
+        shutil.copytree(source, working, symlinks=True, dirs_exist_ok=True)
         return
     try:
         unpack_folder(source, working)

@@ -44,7 +44,7 @@ def pack_folder(folder: Path, target: Path) -> None:
 
 
 def unpack_folder(source: Path, folder: Path) -> None:
-    """Unpack an untrusted tar file into a new folder.
+    """Unpack an untrusted tar file into an empty folder, or a new one.
 
     Raises:
         FileNotFoundError: there is none.
@@ -52,7 +52,7 @@ def unpack_folder(source: Path, folder: Path) -> None:
     """
     try:
         with _opened(source) as archive:
-            folder.mkdir(mode=0o700)
+            folder.mkdir(mode=0o700, exist_ok=True)
             free = left = shutil.disk_usage(folder).free
             while (member := archive.next()) is not None:
                 # Or a tar file of very many members would fill the memory.  Undeclared, but so in every version of Python.
