@@ -212,6 +212,10 @@ def test_an_app_is_made_shown_and_changed(cli: Cli, sky: Path):
     cli("app update period --no-deprecated -p sky")
     cli("submit period inputs/low.json -p sky")
     assert "nothing to change" in cli("app update period -p sky", status=2).err
+    cli("app update period --quorum 1 -p sky")
+    newest = cli("audit -p sky --limit 1").out.splitlines()
+    assert newest[0].endswith("change or deprecate an app app period")
+    assert newest[1:] == ["       rules.min quorum: 2 → 1", "       rules.target nresults: 2 → 1"]
 
 
 @pytest.mark.parametrize(
