@@ -165,6 +165,7 @@ def test_a_second_program_on_the_same_folder_is_refused(cli: Cli, sky: Path, mon
 
 
 def test_a_broken_settings_file_is_explained(cli: Cli, sky: Path):
+    assert cli("run sky --check").out == "sky could run.\n"
     path = sky / "cobblestone.toml"
     path.write_text(path.read_text().replace("port = 18999", "prot = 18999"))
     for line in ("config check -p sky", "app list -p sky", "run sky"):
