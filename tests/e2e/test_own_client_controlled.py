@@ -83,6 +83,8 @@ def test_boinctui_shows_its_tasks_and_suspends_one(
         terminal.press_until(lambda: b"E2E" in terminal.shown, ESCAPE, what="to close the list of hosts")
         terminal.press_until(lambda: own.ask("tasks")[0]["suspended"], DOWN, b"S", what="to suspend")
         assert b"Susp" in terminal.shown
+        why = f"{own.ask('tasks')[0]['name']}: the volunteer has suspended it\n"
+        own.wait_for(lambda: why in own.cli("why").stdout, seconds=60, what="why the task waits")
         terminal.press_until(lambda: not own.ask("tasks")[0]["suspended"], b"R", what="to resume")
     finally:
         terminal.close()

@@ -196,6 +196,7 @@ def test_a_second_program_on_the_same_folder_is_refused(cli: Cli, sky: Path, mon
 
 
 def test_a_broken_settings_file_is_explained(cli: Cli, sky: Path):
+    assert cli("run sky --check").out == "sky could run.\n"
     path = sky / "cobblestone.toml"
     path.write_text(path.read_text().replace("port = 18999", "prot = 18999"))
     for line in ("config check -p sky", "app list -p sky", "run sky"):
@@ -243,6 +244,10 @@ def test_an_app_is_made_shown_and_changed(cli: Cli, sky: Path):
     cli("app update period --no-deprecated -p sky")
     cli("submit period inputs/low.json -p sky")
     assert "nothing to change" in cli("app update period -p sky", status=2).err
+    cli("app update period --quorum 1 -p sky")
+    newest = cli("audit -p sky --limit 1").out.splitlines()
+    assert newest[0].endswith("change or deprecate an app app period")
+    assert newest[1:] == ["       rules.min quorum: 2 → 1", "       rules.target nresults: 2 → 1"]
 
 
 @pytest.mark.parametrize(

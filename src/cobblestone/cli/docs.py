@@ -47,9 +47,9 @@ _PAGE = """<!doctype html>
 :root {{ color-scheme: light dark }}
 body {{ font: 1rem/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 78rem; padding: 1rem }}
 body {{ display: flex; flex-wrap: wrap-reverse; gap: 2rem }}
-nav {{ flex: 1 14rem }} main {{ flex: 4 36rem; min-width: 0 }} nav ul {{ list-style: none; padding: 0 }} h2 {{ margin-top: 2em }}
+nav {{ flex: 1 14rem }} main {{ flex: 4 36rem; min-width: 0; overflow-wrap: break-word }} h2 {{ margin-top: 2em }}
 pre, table {{ display: block; overflow-x: auto }} pre {{ padding: .7rem; background: #8882 }} img {{ max-width: 100% }}
-table {{ border-collapse: collapse }}
+table {{ border-collapse: collapse }} nav ul {{ list-style: none; padding: 0 }}
 th, td {{ border: 1px solid #8886; padding: .2rem .5rem; text-align: left; vertical-align: top }}
 </style></head><body><nav>{navigation}</nav><main>{text}</main></body></html>
 """

@@ -250,7 +250,8 @@ def test_every_change_of_the_project_is_in_the_log_with_who_and_from_where(world
     assert entries[-1]["origin"] == "api 127.0.0.1"
     assert entries[1]["origin"] == "command line of ann 127.0.0.1"
     changed = next(each for each in entries if each["target"] == "app period")
-    assert (changed["before"]["user_friendly_name"], changed["after"]["title"]) == ("period", "The period")
+    assert (changed["before"]["title"], changed["after"]["title"]) == ("period", "The period")
+    assert changed["before"] | {"title": "The period"} == changed["after"], "nothing else seems to change"
     assert "very secret" not in json.dumps(entries)
     assert [each["id"] for each in api.get("/audit", limit=2, before=4)["entries"]] == [3, 2]
     assert len(api.get("/audit", target="token 2")["entries"]) == 2

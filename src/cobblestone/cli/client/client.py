@@ -210,8 +210,8 @@ def why(
         sentences = [each["sentence"] for each in found["reasons"]]
     else:
         sentences = [*found["allowed"]]
-        for url, reasons in found["projects"].items():
-            sentences += [f"{url}: {each['sentence'].removeprefix(url).lstrip(': ')}" for each in reasons]
+        for name, reasons in (found.get("tasks", {}) | found["projects"]).items():
+            sentences += [f"{name}: {each['sentence'].removeprefix(name).lstrip(': ')}" for each in reasons]
     asked.out.show(found, lines=sentences or ["No messages."], essential=sentences)
 
 

@@ -158,18 +158,17 @@ def audit(
     common: Common = Common(),
 ) -> None:
     """Show who did what in the project, newest first."""
+    from cobblestone.server.web.presentation.wording import changes
+
     found = common.ask(
         lambda connected: connected.operation.audit(limit=limit, before=before, target=target, actor=actor)
     )
-    lines = [
-        f"{each.id:>5}  {when(each.time)}  {each.actor} ({each.origin}): {each.action} {each.target}"
-        + "".join(
-            f"\n       {word} {msgspec.json.encode(value).decode()[:120]}"
-            for word, value in (("was", each.before), ("is", each.after))
-            if value is not None
-        )
-        for each in found
-    ]
+    lines: list[str] = []
+    for each in found:
+        head = f"{each.id:>5}  {when(each.time)}  {each.actor} ({each.origin})"
+        lines.append(f"{head}: {each.action} {each.target}")
+        old, new = (msgspec.json.encode(value).decode() for value in (each.before, each.after))
+        lines += [f"       {one.name}: {one.before or '–'} → {one.after or '–'}" for one in changes(old, new)]
     common.out.show(found, lines=lines or ["Nothing yet."], essential=[each.id for each in found])
 
 

@@ -106,6 +106,7 @@ def run(
     root = folder or local_folder(project)
     if check:
         check_start(root, replaces=os.getppid())  # a server asks, which then starts again
+        typer.echo(f"{root} could run.")
         return
     settings = ProjectFolder(root).settings()
     configure_logging(level=settings.log.level, json=settings.log.json_lines)

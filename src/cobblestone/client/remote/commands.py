@@ -251,24 +251,28 @@ async def timeline(view: ClientView, given: Arguments) -> object:
 async def why(view: ClientView, given: Arguments) -> object:
     """Why a task runs or waits, why a project is asked or not, how many CPUs are used and which preference says so."""
     about = given.text("about", "")
-    core = view.decisions.core
+    core, contents = view.decisions.core, view.state.contents
     if not about:
-        of_projects: dict[str, Any] = {
-            url: reasons_as_data(core.why_project(url)) for url in view.state.contents
+        return {
+            "allowed": view.conditions.sentences(),
+            "tasks": {
+                job.name: _why_task(view, job) for each in contents.values() for job in each.jobs.values()
+            },
+            "projects": {url: reasons_as_data(core.why_project(url)) for url in contents},
         }
-        return {"allowed": view.conditions.sentences(), "projects": of_projects}
     content = view.contacts.find(about)
     if content is not None:
-        return {
-            "project": content.project.master_url,
-            "reasons": reasons_as_data(core.why_project(content.project.master_url)),
-        }
-    content, job = view.find_job(about)
+        url = content.project.master_url
+        return {"project": url, "reasons": reasons_as_data(core.why_project(url))}
+    _, job = view.find_job(about)
+    return {"task": job.name, "reasons": _why_task(view, job)}
+
+
+def _why_task(view: ClientView, job: JobRecord) -> list[dict[str, Any]]:
     if job.completed_time:
         sentence = "It has been computed; " + _state_words(job, None)
-        computed: dict[str, Any] = {"code": "computed", "values": {}, "sentence": sentence}
-        return {"task": job.name, "reasons": [computed]}
-    return {"task": job.name, "reasons": reasons_as_data(core.why_job(job_id(job.project, job.name)))}
+        return [{"code": "computed", "values": {}, "sentence": sentence}]
+    return reasons_as_data(view.decisions.core.why_job(job_id(job.project, job.name)))
 
 
 async def prefs(view: ClientView, given: Arguments) -> object:

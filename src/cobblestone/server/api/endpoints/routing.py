@@ -95,14 +95,16 @@ class Call:
 
     def _note(self, tx: Transaction, reply: Reply) -> None:
         if self.action:
+            before = self.before[-1] if self.before else None
             audit.record(
                 tx,
                 self.actor,
                 self.action,
                 self._target(reply),
                 now=self.now,
-                before=self.before[-1] if self.before else None,
-                after=self.body,
+                before=before,
+                # a handler that notes its reply as it would have been before has all values that the body implies noted
+                after=reply if type(before) is type(reply) else self.body,
             )
 
     def _target(self, reply: Reply) -> str:

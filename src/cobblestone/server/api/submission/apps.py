@@ -300,7 +300,7 @@ async def change_app(call: Call, name: str, body: schema.AppChanges) -> schema.A
 
     def change(tx: Transaction) -> schema.App:
         app = app_named(tx, name)
-        call.before.append(app)
+        call.before.append(_describe_app(tx, app))
         changed, _ = _apply_changes(tx, app, changes, call.ctx)
         return _describe_app(tx, changed)
 
