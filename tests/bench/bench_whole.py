@@ -1,12 +1,13 @@
 """What goes over a whole project, at two sizes: ``python -m tests.bench.bench_whole``.
 
-Start of the server, doctor and export over a project of finished results, five for each computer, where everything agrees
-with the ledger: what they take in CPU time and in memory.
+Start of the server, doctor, export and purge over a project of finished results, five for each computer, where everything
+agrees with the ledger: what they take in CPU time (PostgreSQL's is not counted) and in memory.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import json
 import os
@@ -35,6 +36,7 @@ from cobblestone.policy.credit.claims import ClaimInput, CreditUnit, PlatformKin
 from cobblestone.policy.credit.history import day_of
 from cobblestone.policy.credit.rac import CreditTotals
 from cobblestone.server.credit.systems import find_system
+from cobblestone.server.daemons.file_deleter import BATCH, purge
 from cobblestone.server.run import open_project
 from cobblestone.store.credit.credit_facts import write_facts
 from cobblestone.store.engine.database import Transaction
@@ -43,6 +45,7 @@ EACH = 5  #: results of a computer
 BASE = 1_000_000_000  #: ids of finished results and their workunits begin here
 OWNERS = 10_000_000  #: ids of computers and their owners begin here
 DAY = 86400.0
+PURGED = 10_000  #: workunits at most
 VERSION = generalised_version_id(AppId(1), "CPU")
 NOT_OF_ROWS = (
     "disk",
@@ -201,8 +204,12 @@ class Cost:
 
 def run_measured(*arguments: str) -> Cost:
     """Run a command of cobblestone, and wait for its end."""
+    return _run_module("cobblestone", *arguments)
+
+
+def _run_module(*arguments: str) -> Cost:
     begin = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "cobblestone", *arguments], stdout=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-m", *arguments], stdout=subprocess.PIPE)
     assert process.stdout is not None
     output = process.stdout.read().decode()
     _, _, used = os.wait4(process.pid, 0)
@@ -244,6 +251,22 @@ def _doctor(project: BenchProject, check: str) -> Cost:
     return cost
 
 
+def purge_some(folder: Path) -> int:
+    """Let the purger work as it does in a server, for `PURGED` workunits; return how many it moved."""
+
+    async def rounds() -> int:
+        return sum([await purge(ctx) for _ in range(PURGED // BATCH)])
+
+    with open_project(folder) as ctx:
+        return asyncio.run(rounds())
+
+
+def _purge(project: BenchProject) -> Cost:
+    cost = _run_module("tests.bench.bench_whole", "--purge", str(project.root))
+    assert int(cost.output) == PURGED
+    return cost
+
+
 def _costs(project: BenchProject, only: Sequence[str]) -> dict[str, Cost]:
     checks = json.loads(
         run_measured("doctor", "--project", str(project.root), "--check", "schema", "--json").output
@@ -255,6 +278,7 @@ def _costs(project: BenchProject, only: Sequence[str]) -> dict[str, Cost]:
         "start": partial(_start, project),
         **{f"doctor {name}": partial(_doctor, project, name) for name in CHECKS},
         "export": lambda: run_measured("export", "--project", str(project.root)),
+        f"purge of {PURGED:,}": partial(_purge, project),
     }
     found: dict[str, Cost] = {}
     for name, run in todo.items():
@@ -276,13 +300,19 @@ def main() -> None:
     parser.add_argument("--many", type=int, default=5_000_000)
     parser.add_argument("--rows", default="", help="only these, separated by commas")
     parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
+    parser.add_argument(
+        "--purge", type=Path, help="only move jobs of the project in this folder to its archive"
+    )
     arguments = parser.parse_args()
+    if arguments.purge:
+        print(purge_some(arguments.purge))
+        return
     rows = [row for row in arguments.rows.split(",") if row]
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cobblestone-bench-")))
         server = None
         if arguments.database == "postgresql":
-            server = PostgresServer(settings={"shared_buffers": "1GB"})
+            server = PostgresServer(durable=True, settings={"shared_buffers": "1GB"})
             stack.callback(server.close)
         found: list[dict[str, Cost]] = []
         for n in (arguments.few, arguments.many):

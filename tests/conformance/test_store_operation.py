@@ -14,6 +14,7 @@ from cobblestone.domain.values import AppId, AppVersionId
 from cobblestone.policy.dispatch.rollout import RolloutPlan, RolloutState, begin_rollout
 from cobblestone.server.operation.doctor import CHECKS
 from cobblestone.store.catalog import apps
+from cobblestone.store.engine import reading
 from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.operation import audit, interventions, invariants
 from cobblestone.store.operation import figures as operation
@@ -128,6 +129,24 @@ def test_things_are_found_blocked_and_tried_again(filled: Store):
     assert filled.read(lambda db: interventions.count_cancelled_open(db, 1)) == 1
     with pytest.raises(Conflict):
         filled.write(lambda tx: interventions.cancel_workunit(tx, 3, now=9.0))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+def test_every_row_is_in_one_part_of_a_table(filled: Store, monkeypatch: pytest.MonkeyPatch, size: int):
+    monkeypatch.setattr(reading, "PART", size)
+    filled.write(lambda tx: tx.execute("UPDATE result SET host_id = ?", (77,)))
+    find = invariants.handed_to_one_host
+    found = [each for each in filled.read(lambda db: list(find(db))) if each.code == "on_unknown_host"]
+    assert [each.target for each in found] == [f"result {id_}" for id_ in range(1, 5)]
+    alike = "SELECT workunit_id, id FROM result WHERE workunit_id > ? AND workunit_id <= ? ORDER BY id"
+    rows = filled.read(lambda db: list(db.in_parts(alike, "result", "workunit_id")))
+    assert rows == [
+        (1, 1),
+        (2, 2),
+        (3, 3),
+        (3, 4),
+    ]  # also where more rows share a key than a part should have
+    assert filled.read(lambda db: list(db.in_parts("SELECT 1 WHERE ? < ?", "team"))) == [(1,)]
 
 
 def test_every_question_of_the_doctor_is_understood(filled: Store):

@@ -39,6 +39,7 @@ def test_no_check_takes_more_memory_when_the_project_is_eight_times_as_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(reading, "PAGE", HELD)
+    monkeypatch.setattr(reading, "PART", HELD)
     monkeypatch.setattr(spilled, "MAX_NEAR", HELD)
     few, many = _peaks(tmp_path / "few", 500), _peaks(tmp_path / "many", 4_000)
     grown = {name: (few[name], peak) for name, peak in many.items() if peak > 1.5 * few[name] + 50_000}

@@ -227,7 +227,6 @@ class _Recomputation:
             self._totals.rows[table] = Spilled()
             self._begin(table, ((id_, made) for id_, made, _ in ledger.all_statements(db, table)))
         self._begin("host", ledger.creation_before_merges(db))
-        self._of_result: Spilled[int, float] = Spilled()
         self._book = books.CreditBook()
         self._book.hosts, self._book.messages, self._book.owner_messages = Spilled(), Spilled(), Spilled()
         self._statistics = StatisticsChain(db, self._book, self._audit)
@@ -265,8 +264,6 @@ class _Recomputation:
 
     def _add(self, line: LedgerLine) -> None:
         self._audit.entries += 1
-        if line.kind != ledger.SETTLEMENT:  # it is of the computer
-            self._of_result[line.result_id] = self._of_result.get(line.result_id, 0.0) + line.granted
         if line.kind == ledger.MERGE:
             self._totals.merge("host", line.facts["from_host"], line.host_id, now=line.time)
         elif line.kind in (ledger.RELEASE, ledger.SETTLEMENT) and not line.granted:
@@ -358,9 +355,9 @@ class _Recomputation:
                 if computed.recent.value:
                     audit.compare(table, row_id, "average_time", stored.recent.time, computed.recent.time)
         audit.rows["result"] = 0
-        for result_id, amount in ledger.granted_credits(self._db):
+        for stored, computed, result_id in ledger.granted_credits(self._db):
             audit.rows["result"] += 1
-            audit.compare("result", result_id, "granted", amount, self._of_result.get(result_id, 0.0))
+            audit.compare("result", result_id, "granted", stored, computed)
 
 
 def grouped(lines: Iterator[LedgerLine]) -> Iterator[list[LedgerLine]]:

@@ -33,6 +33,7 @@ from cobblestone.policy.credit.rac import OWNERS, CreditTotals, common_moment
 from cobblestone.store.averages import CREDIT
 from cobblestone.store.credit.credit_facts import ENTRY_COLUMNS, DamagedEntry, LedgerLine, read_line
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import RowMapper, to_json
 
 GRANT = "grant"
@@ -451,10 +452,13 @@ def ledger(db: Database, on_damage: Callable[[DamagedEntry], None] | None = None
             on_damage(error)
 
 
-def granted_credits(db: Database) -> Iterator[tuple[int, float]]:
-    """Return the grants in the rows of results, with their ids; purged ones are missing."""
-    sql = "SELECT granted_credit, id FROM result WHERE granted_credit <> 0 AND id > ? ORDER BY id"
-    return ((row[1], row[0]) for row in db.stream(sql))
+def granted_credits(db: Database) -> Iterator[Row]:
+    """Yield the credit in the rows of results, what their entries say, and their ids; purged ones are missing."""
+    # a settlement is of the computer
+    entries = f"SELECT sum(granted) FROM credit_entry e WHERE e.result_id = r.id AND kind <> '{SETTLEMENT}'"
+    return db.stream(
+        f"SELECT granted_credit, coalesce(({entries}), 0.0), id FROM result r WHERE granted_credit <> 0 AND id > ? ORDER BY id"
+    )
 
 
 def entries_of_result(db: Database, result_id: int) -> list[LedgerLine]:

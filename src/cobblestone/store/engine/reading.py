@@ -21,6 +21,9 @@ from cobblestone.store.engine.mapping import RowMapper
 T = TypeVar("T")
 #: Rows of a long query that are in memory at once.
 PAGE = 2000
+#: Rows of a table that one statement goes over: PostgreSQL gives up those of our readers that take longer than seconds.
+PART = 20_000
+_FIRST, _LAST = -(2**63), 2**63 - 1
 POSTGRES_PREFIXES = ("postgresql://", "postgres://")
 
 
@@ -69,6 +72,16 @@ class Database:
             yield from rows
             n = len(rows)
             after = rows[-1][-len(after) :] if rows else after
+
+    def in_parts(self, sql: str, table: str, key: str = "id") -> Iterator[Row]:
+        """Yield the rows of a query about a part of a table, ``KEY > ? AND KEY <= ?``, for one part after the other."""
+        end = f"SELECT {key} FROM {table} WHERE {key} > ? ORDER BY {key} LIMIT 1 OFFSET {PART - 1}"
+        after = _FIRST
+        while after != _LAST:
+            row = self.one(end, (after,))
+            last = _LAST if row is None else row[0]
+            yield from self.query(sql, (after, last))
+            after = last
 
     def one(self, sql: str, parameters: Parameters = ()) -> Row | None:
         """Return the first row of a query, or None."""

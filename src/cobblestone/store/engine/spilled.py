@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import sqlite3
 import weakref
 from collections.abc import Hashable, Iterator, MutableMapping
 from typing import Any, TypeVar
+
+import msgspec
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -36,7 +37,8 @@ class Spilled(MutableMapping[K, V]):
 
     def __getitem__(self, key: K) -> V:
         if key not in self._near:
-            row = self._far.execute("SELECT value FROM entry WHERE key = ?", (_plain(key),)).fetchone()
+            find, some = "SELECT value FROM entry WHERE key = ?", self._n > len(self._near)
+            row = self._far.execute(find, (_plain(key),)).fetchone() if some else None
             if row is None:
                 raise KeyError(key)
             self._keep(key, pickle.loads(row[0]))  # noqa: S301  # what `_spill` wrote
@@ -64,7 +66,7 @@ class Spilled(MutableMapping[K, V]):
             f"SELECT key FROM entry {condition} ORDER BY key LIMIT {_PAGE}", after
         ).fetchall():
             for (key,) in rows:
-                whole: Any = tuple(json.loads(key)) if isinstance(key, bytes) else key
+                whole: Any = tuple(msgspec.json.decode(key)) if isinstance(key, bytes) else key
                 yield whole
             condition, after = "WHERE key > ?", rows[-1]
 
@@ -83,4 +85,4 @@ class Spilled(MutableMapping[K, V]):
 
 def _plain(key: Hashable) -> object:
     # As JSON: equal keys are equal bytes, which pickle does not promise.
-    return key if isinstance(key, int | str) else json.dumps(key).encode()
+    return key if isinstance(key, int | str) else msgspec.json.encode(key)

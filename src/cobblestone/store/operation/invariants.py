@@ -5,7 +5,6 @@ Each question goes over whole tables and is meant for a read of its own, outside
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -19,7 +18,6 @@ from cobblestone.policy.credit.rac import OWNERS
 from cobblestone.policy.lifecycle.states import INACTIVE, UNSENT, check_invariants
 from cobblestone.store.credit.ledger import IS_GRANT
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.spilled import Spilled
 from cobblestone.store.work import lifecycle
 from cobblestone.store.work.steps import IS_IN_PROGRESS, matching
@@ -29,12 +27,13 @@ CHUNK = 500
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    """Rows that must not exist: (id of the row, further values for the text)."""
+    """Rows that must not exist: (id of the row, further values for the text); with ``?`` as for `Database.in_parts`."""
 
     code: str
     kind: str
     text: str
     sql: str
+    key: str = "id"  #: by which ``kind`` is divided into parts
 
 
 def _question(*queries: _Query) -> Callable[[Database], Iterator[Finding]]:
@@ -42,7 +41,8 @@ def _question(*queries: _Query) -> Callable[[Database], Iterator[Finding]]:
 
     def ask(db: Database) -> Iterator[Finding]:
         for query in queries:
-            for row in db.query(query.sql):
+            whole, key = "?" not in query.sql, query.key
+            for row in db.query(query.sql) if whole else db.in_parts(query.sql, query.kind, key):
                 yield Finding(query.code, query.kind, row[0], query.text.format(*row[1:]))
 
     return ask
@@ -70,7 +70,7 @@ handed_to_one_host = _question(
         "result",
         "was sent to host {0}, which does not exist",
         "SELECT r.id, r.host_id FROM result r LEFT JOIN host h ON h.id = r.host_id"
-        " WHERE r.host_id IS NOT NULL AND h.id IS NULL",
+        " WHERE r.id > ? AND r.id <= ? AND r.host_id IS NOT NULL AND h.id IS NULL",
     ),
 )
 
@@ -104,7 +104,7 @@ credited_once = _question(
         "not_credited",
         "result",
         "is valid, but its grant is not in the ledger",
-        f"SELECT r.id FROM result r WHERE r.{_IS_VALID} AND NOT EXISTS"
+        f"SELECT r.id FROM result r WHERE r.id > ? AND r.id <= ? AND r.{_IS_VALID} AND NOT EXISTS"
         f" (SELECT 1 FROM credit_entry c WHERE c.result_id = r.id AND c.{IS_GRANT})",
     ),
     _Query(
@@ -112,13 +112,14 @@ credited_once = _question(
         "result",
         "was granted credit by entry {0}, but is not valid",
         "SELECT r.id, c.id FROM credit_entry c JOIN result r ON r.id = c.result_id"
-        f" WHERE c.{IS_GRANT} AND NOT r.{_IS_VALID}",
+        f" WHERE r.id > ? AND r.id <= ? AND c.{IS_GRANT} AND NOT r.{_IS_VALID}",
     ),
     _Query(
         "credited_again",
         "result",
         "was granted credit {0} times",
-        f"SELECT result_id, COUNT(*) FROM credit_entry WHERE {IS_GRANT} GROUP BY result_id HAVING COUNT(*) > 1",
+        f"SELECT result_id, COUNT(*) FROM credit_entry WHERE result_id > ? AND result_id <= ? AND {IS_GRANT}"
+        " GROUP BY result_id HAVING COUNT(*) > 1",
     ),
 )
 
@@ -253,6 +254,7 @@ def unknown_names(db: Database, names: Sequence[str], *, outputs: bool) -> list[
 
 # -- numbers, and rows without their owner -------------------------------------
 
+_RECORD = ("pfc_avg", "pfc_var", "et_avg", "et_var", "turnaround_avg", "turnaround_var", "error_rate")
 _NUMBERS = {
     "host": ("total_credit", "expavg_credit", "expavg_time"),
     "user_account": ("total_credit", "expavg_credit", "expavg_time"),
@@ -261,37 +263,37 @@ _NUMBERS = {
     "app": ("min_avg_pfc", "flops_scale"),
     "result": ("cpu_time", "elapsed_time", "claimed_credit", "granted_credit", "peak_flops"),
     "credit_entry": ("claimed",),
+    "host_app_version": _RECORD,
 }
 _MAY_BE_NEGATIVE = ("host", "user_account", "team")  # their totals, after corrections
-_RECORD = ("pfc_avg", "pfc_var", "et_avg", "et_var", "turnaround_avg", "turnaround_var", "error_rate")
 _HUGE = 1e300
 
 
-def finite_numbers(db: Database) -> Iterator[Finding]:
-    """Return averages and amounts that are infinite or negative."""
-    for table, columns in _NUMBERS.items():
-        for column in columns:
-            negative = column == "total_credit" and table in _MAY_BE_NEGATIVE
-            least = f"-{_HUGE}" if negative else "0"
-            for row_id, value in db.query(
-                f"SELECT id, {column} FROM {table} WHERE {column} < {least} OR {column} > {_HUGE}"
-            ):
-                yield Finding("bad_number", table, row_id, f"{column} is {value}")
-    wrong = " OR ".join(f"{column} < 0 OR {column} > {_HUGE}" for column in _RECORD)
-    for row in db.query(
-        f"SELECT host_id, app_version_id, {', '.join(_RECORD)} FROM host_app_version WHERE {wrong}"
-    ):
-        named = zip(_RECORD, row[2:], strict=True)
-        bad = [
-            f"{name} is {value}" for name, value in named if not (math.isfinite(value) and 0 <= value < _HUGE)
-        ]
-        yield Finding("bad_number", "host_app_version", f"{row[0]}/{row[1]}", ", ".join(bad))
+def _impossible(table: str) -> str:
+    """Return the condition that a row holds an impossible number."""
+    least = {"total_credit": -_HUGE} if table in _MAY_BE_NEGATIVE else {}
+    return " OR ".join(f"{each} < {least.get(each, 0)} OR {each} > {_HUGE}" for each in _NUMBERS[table])
+
+
+def _of_numbers(table: str) -> _Query:
+    columns = _NUMBERS[table]
+    key, row = ("host_id", "host_id || '/' || app_version_id") if columns is _RECORD else ("id", "id")
+    return _Query(
+        "bad_number",
+        table,
+        "one of these is impossible: " + ", ".join(f"{column} is {{}}" for column in columns),
+        f"SELECT {row}, {', '.join(columns)} FROM {table} WHERE {key} > ? AND {key} <= ? AND ({_impossible(table)})",
+        key,
+    )
+
+
+#: Asks for averages and amounts that are infinite or negative.
+finite_numbers = _question(*map(_of_numbers, _NUMBERS))
 
 
 def forget_wrong_records(tx: Transaction) -> int:
     """Reset hosts' records of app versions that contain impossible numbers; return how many."""
-    wrong = " OR ".join(f"{column} < 0 OR {column} > {_HUGE}" for column in _RECORD)
-    return tx.execute(f"DELETE FROM host_app_version WHERE {wrong}")
+    return tx.execute(f"DELETE FROM host_app_version WHERE {_impossible('host_app_version')}")
 
 
 #: By table: its key, the column with the id of a row's owner, and the owner's table.
@@ -306,18 +308,21 @@ _OWNERS = {
 _USELESS_ALONE = ("result_text", "upload", "host_app_version")
 
 
-def _orphans_of(db: Database, table: str) -> list[Row]:
-    key, column, owner = _OWNERS[table]
-    return db.query(
-        f"SELECT DISTINCT t.{key} FROM {table} t LEFT JOIN {owner} o ON o.id = t.{column} WHERE o.id IS NULL"
+def _without_owner(table: str) -> _Query:
+    row, column, owner = _OWNERS[table]
+    key = column if table in _USELESS_ALONE else row
+    return _Query(
+        "no_owner",
+        table,
+        f"its {owner.removesuffix('_account')} does not exist",
+        f"SELECT DISTINCT t.{row} FROM {table} t LEFT JOIN {owner} o ON o.id = t.{column}"
+        f" WHERE t.{key} > ? AND t.{key} <= ? AND o.id IS NULL",
+        key,
     )
 
 
-def orphans(db: Database) -> Iterator[Finding]:
-    """Return rows whose owner is gone."""
-    for table, (_, _, owner) in _OWNERS.items():
-        for (row_id,) in _orphans_of(db, table):
-            yield Finding("no_owner", table, row_id, f"its {owner.removesuffix('_account')} does not exist")
+#: Asks for rows whose owner is gone.
+orphans = _question(*map(_without_owner, _OWNERS))
 
 
 def remove_orphans(tx: Transaction) -> int:
@@ -325,7 +330,8 @@ def remove_orphans(tx: Transaction) -> int:
     removed = 0
     for table in _USELESS_ALONE:
         statement = f"DELETE FROM {table} WHERE {_OWNERS[table][0]} = ?"
-        removed += sum(tx.execute_each(statement, _orphans_of(tx, table)))
+        alone = [(each.id,) for each in _question(_without_owner(table))(tx)]
+        removed += sum(tx.execute_each(statement, alone))
     return removed
 
 
