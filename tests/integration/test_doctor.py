@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from tests.helpers.api_client import ApiClient
+from tests.helpers.api_client import API, ApiClient
 from tests.helpers.project_world import World
 
 from cobblestone.domain.apps import AppDispatch, ComparisonRule
 from cobblestone.domain.reasons import Finding
 from cobblestone.domain.work import InputFile, ReplicationRules
+from cobblestone.server.core.context import ServerContext
 from cobblestone.server.daemons.housekeeping import HistoryKeeper
 from cobblestone.server.operation import doctor
 from cobblestone.server.operation.doctor import CHECKS
 from cobblestone.store.catalog import apps
 from cobblestone.store.catalog.files import place_of
+from cobblestone.store.engine import reading
+from cobblestone.store.engine.database import Database
 from cobblestone.store.operation.audit import Actor
 from cobblestone.wire.project.signatures import encode_private_key, generate_key
 from cobblestone.wire.scheduler.host import CoprocRequest
@@ -386,6 +391,41 @@ def test_the_api_lists_checks_and_findings(lived_in: World):
     assert api.post("/doctor/assimilated_once/repair")["repaired"] == 1
     assert api.get("/doctor/assimilated_once")["findings"] == []
     assert "Known: one_host" in api.problem(404, "GET", "/doctor/nonsense")["message"]
+
+
+def test_how_far_a_check_is_can_be_asked_while_it_goes_on(lived_in: World, monkeypatch: pytest.MonkeyPatch):
+    world, api, go_on = lived_in, ApiClient(lived_in), threading.Event()
+    monkeypatch.setattr(reading, "PART", 1)
+    results = "SELECT id FROM result WHERE id > ? AND id <= ?"
+
+    def find(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+        for (id_,) in db.in_parts(results, "result"):
+            if id_ == 3:
+                assert go_on.wait(30)
+            yield Finding("seen", "result", id_, "is there")
+
+    monkeypatch.setitem(
+        cast("dict[str, doctor.Check]", CHECKS), "slow", doctor.Check(name="slow", promise="", find=find)
+    )
+
+    async def ask_until(rows: int) -> dict[str, int]:
+        while True:
+            answer = await world.http.get(API + "/doctor", headers=api.headers)
+            told = {each["name"]: each["rows"] for each in answer.json()["checks"]}
+            if told["slow"] == rows:
+                return told
+            await asyncio.sleep(0.01)
+
+    async def both() -> int:
+        run = asyncio.create_task(doctor.diagnose(world.ctx, CHECKS["slow"]))
+        told = await asyncio.wait_for(ask_until(2), 30)
+        assert set(told.values()) == {0, 2}  # no other check goes on
+        go_on.set()
+        found = len((await run).findings)
+        await asyncio.wait_for(ask_until(0), 30)
+        return found
+
+    assert world.run(both()) == 4
 
 
 def test_repairs_do_not_read_their_own_sentences(lived_in: World, monkeypatch: pytest.MonkeyPatch):

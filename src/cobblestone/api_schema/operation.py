@@ -185,6 +185,7 @@ class Check(Reply, frozen=True):
     advice: str
     repair: str  #: what a repair does; empty: there is none
     only_warns: bool
+    rows: int = 0  #: that a run that goes on has looked at so far
 
 
 class CheckList(Reply, frozen=True):

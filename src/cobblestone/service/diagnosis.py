@@ -41,9 +41,10 @@ class Check(Generic[C, P]):
     repair_text: str = ""  #: what the repair does
     only_warns: bool = False  #: findings are worth a look, but nothing is broken
 
-    def described(self) -> operation.Check:
-        """Return what programs and people are told of it."""
-        return form_of(operation.Check, self, repair=self.repair_text)
+    def described(self, going_on: Database | None = None) -> operation.Check:
+        """Return what programs and people are told of it; ``going_on``: what a run looks at."""
+        rows = 0 if going_on is None else going_on.n_looked_at
+        return form_of(operation.Check, self, repair=self.repair_text, rows=rows)
 
     def look(self, *args: P.args, **options: P.kwargs) -> operation.Diagnosis:
         """Run the check; return what it found."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 
@@ -12,6 +13,7 @@ import typer
 
 from cobblestone.cli.options import Common, OutputOptions, ProjectOption, local_folder
 from cobblestone.cli.output import Output, error_console, named, size, when
+from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.exports import KeysInBackup
 
 if TYPE_CHECKING:
@@ -253,7 +255,7 @@ def doctor(
     with common.connect() as connected:
         doing = connected.operation
         examine(
-            doing.checks(),
+            doing.checks,
             check or [],
             doing.diagnose,
             (lambda name: doing.repair(name).repaired) if repair else None,
@@ -262,8 +264,22 @@ def doctor(
         )
 
 
+@dataclass(frozen=True)
+class _Doing:
+    """What a terminal shows while a check goes on."""
+
+    text: str
+    look: Callable[[], Sequence[Check]]
+
+    def __rich__(self) -> str:
+        rows = 0
+        with contextlib.suppress(CobblestoneError):  # the check itself will say so
+            rows = sum(each.rows for each in self.look())
+        return f"{self.text} {rows:,} rows" if rows else self.text
+
+
 def examine(
-    checks: Sequence[Check],
+    look: Callable[[], Sequence[Check]],
     wanted: Sequence[str],
     diagnose: Callable[[str], Diagnosis],
     mend: Callable[[str], int] | None,
@@ -273,20 +289,23 @@ def examine(
 ) -> None:
     """Run all checks of a service (``what``), or the chosen ones, and repair what can be repaired if ``mend`` is set.
 
+    ``look`` returns the checks, also while one goes on.
+
     Raises:
         BadParameter: there is no such check.
         Exit: something is wrong.
     """
     report: list[dict[str, object]] = []
     unsound, quiet = False, out.for_programs
+    checks = look()
     known = [each.name for each in checks]
     for name in wanted:
         if name not in known:
             raise typer.BadParameter(f"there is no check {name!r}; known: {', '.join(known)}")
     chosen = [each for each in checks if not wanted or each.name in wanted]
     for number, each in enumerate(chosen, start=1):
-        doing = f"{number} of {len(chosen)}: {each.name} …"
-        with contextlib.nullcontext() if quiet else error_console().status(doing):
+        doing = _Doing(f"{number} of {len(chosen)}: {each.name} …", look)
+        with contextlib.nullcontext() if quiet else error_console().status(doing, refresh_per_second=2):
             found = diagnose(each.name)
             repaired = 0
             if found.findings and mend is not None and each.repair:
@@ -321,7 +340,7 @@ def examine_folder(
 ) -> None:
     """Do the same for a service whose folder is open here; ``look`` carries a check out."""
     examine(
-        [each.described() for each in checks.values()],
+        lambda: [each.described() for each in checks.values()],
         wanted or [],
         lambda name: look(checks[name]),
         (lambda name: checks[name].mend(service)) if repair else None,

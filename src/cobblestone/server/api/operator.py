@@ -196,7 +196,8 @@ async def search(call: Call, query: schema.SearchQuery) -> schema.FoundList:
 @answers(endpoints.LIST_CHECKS)
 async def list_checks(call: Call) -> schema.CheckList:
     """List the integrity checks of a project."""
-    return schema.CheckList(checks=[check.described() for check in doctor.CHECKS.values()])
+    checks = doctor.CHECKS.values()
+    return schema.CheckList(checks=[each.described(call.ctx.looks.get(each.name)) for each in checks])
 
 
 @answers(endpoints.DIAGNOSE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from cobblestone.ops.settings import Settings
 from cobblestone.server.core.offer import OfferCache
@@ -14,6 +15,7 @@ from cobblestone.server.core.roles import DIVIDED_ROLES, SHARDED, Role, single_o
 from cobblestone.server.core.storage import FileStorage, archive_of, open_storage
 from cobblestone.service.context import ServiceContext
 from cobblestone.service.http.rate_limits import RateLimits
+from cobblestone.store.engine.database import Database
 from cobblestone.store.engine.process_group import ALL, ProcessGroup
 from cobblestone.store.work.archive import Archive
 from cobblestone.store.work.candidates import CandidateQueue
@@ -33,6 +35,8 @@ class ServerContext(ServiceContext):
     storage: FileStorage = field(init=False)
     archive: Archive = field(init=False)  #: purged jobs
     said: dict[str, float] = field(default_factory=dict[str, float])  #: when the log said what
+    #: what the checks of the doctor look at that go on
+    looks: WeakValueDictionary[str, Database] = field(default_factory=WeakValueDictionary[str, Database])
 
     def __post_init__(self) -> None:
         self.storage = open_storage(self.folder.root, self.settings.storage)

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from cobblestone.api_schema.operation import CreditDifference
 from cobblestone.domain.apps import GENERALISED
@@ -76,6 +77,7 @@ class LedgerAudit:
 
 
 Figure = tuple[str, float, float]  # name, stored, computed
+_NOT_TAUGHT = "what it started from is not what the entries before it taught"
 
 
 class StatisticsChain:
@@ -125,29 +127,21 @@ class StatisticsChain:
     def _find(self, line: LedgerLine, fact: books.GrantFacts) -> None:
         book = self._book
         key = host_id, version_id = HostId(line.host_id), AppVersionId(line.app_version_id or 0)
-        where = f"host {host_id}, app version {version_id}"
+        note = f"host {host_id}, app version {version_id}: {_NOT_TAUGHT}"
         fresh = claims.HostVersionStatistics()
         found = fact.result.host_version or fresh
-        self._compare(line.id, key, where, _of_host(found, book.hosts.get(key, fresh)))
+        self._compare("credit_entry", line.id, key, note, _of_host(found, book.hosts.get(key, fresh)))
         book.hosts[key] = found
         if version_id in self._app_of:
             version = book.versions.get(version_id, claims.VersionStatistics())
             figures = _of_mean("version pfc", fact.version.pfc, version.pfc)
-            self._compare(line.id, version_id, where, figures)
+            self._compare("credit_entry", line.id, version_id, note, figures)
             book.versions[version_id] = fact.version
         app_id = self._app(version_id)
         app = book.apps.get(app_id, claims.AppStatistics())
-        self._compare(line.id, ("app", app_id), f"app {app_id}", _of_app(fact.app, app))
+        note = f"app {app_id}: {_NOT_TAUGHT}"
+        self._compare("credit_entry", line.id, ("app", app_id), note, _of_app(fact.app, app))
         book.apps[app_id] = fact.app
-
-    def _compare(self, entry_id: int, key: Hashable, where: str, figures: Iterator[Figure]) -> None:
-        if key in self._unknown:
-            del self._unknown[key]
-            return
-        for name, stored, computed in figures:
-            if stored != computed:
-                note = f"{where}: what it started from is not what the entries before it taught"
-                self._audit.note(CreditDifference("credit_entry", entry_id, name, stored, computed, note))
 
     def compare(self) -> None:
         """Compare the rows with the state after the last entries."""
@@ -155,36 +149,28 @@ class StatisticsChain:
         audit, book = self._audit, self._book
         fresh = claims.HostVersionStatistics()
         audit.rows["host_app_version"] = 0
-        for key, record in hosts.all_statistics(self._db):
-            audit.rows["host_app_version"] += 1
-            self._compare_record(key, record, book.hosts.pop(key, fresh))
-        for key, record in book.hosts.items():
-            self._compare_record(key, fresh, record)
+        stored = ((key, row, book.hosts.pop(key, fresh)) for key, row in hosts.all_statistics(self._db))
+        others = ((key, fresh, record) for key, record in book.hosts.items())  # what is left after that
+        for key, row, record in chain(stored, others):
+            audit.rows["host_app_version"] += row is not fresh
+            self._compare("host_app_version", key[0], key, f"app version {key[1]}", _of_host(row, record))
         versions = credit_statistics.version_statistics(self._db, sorted(self._app_of))
         for version_id, version in versions.items():
             computed = book.versions.get(version_id, claims.VersionStatistics())
             figures = _of_mean("pfc", version.pfc, computed.pfc)
-            self._compare_row("app_version", version_id, version_id, "", figures)
+            self._compare("app_version", version_id, version_id, "", figures)
         all_apps = [app.id for app in apps.list_apps(self._db)]
         for app_id, app in credit_statistics.app_statistics(self._db, all_apps).items():
             computed_app = book.apps.get(app_id, claims.AppStatistics())
-            self._compare_row("app", app_id, ("app", app_id), "", _of_app(app, computed_app))
+            self._compare("app", app_id, ("app", app_id), "", _of_app(app, computed_app))
         audit.rows["app"] = len(all_apps)
 
-    def _compare_record(
-        self,
-        key: books.RecordKey,
-        stored: claims.HostVersionStatistics,
-        computed: claims.HostVersionStatistics,
-    ) -> None:
-        figures = _of_host(stored, computed)
-        self._compare_row("host_app_version", key[0], key, f"app version {key[1]}", figures)
-
-    def _compare_row(
-        self, table: str, row_id: int, key: Hashable, note: str, figures: Iterator[Figure]
-    ) -> None:
+    def _compare(self, table: str, row_id: int, key: Hashable, note: str, figures: Iterator[Figure]) -> None:
+        if key in self._unknown:
+            del self._unknown[key]
+            return
         for name, stored, computed in figures:
-            if key not in self._unknown and stored != computed:
+            if stored != computed:
                 self._audit.note(CreditDifference(table, row_id, name, stored, computed, note))
 
 
@@ -230,6 +216,8 @@ class _Recomputation:
         self._book = books.CreditBook()
         self._book.hosts, self._book.messages, self._book.owner_messages = Spilled(), Spilled(), Spilled()
         self._statistics = StatisticsChain(db, self._book, self._audit)
+        self._passes = ledger.decay_passes(db)
+        self._next_pass = next(self._passes, None)
         self._replay = LedgerReplay(db, self._audit.note, self._statistics.app_of)
 
     def _begin(self, table: str, created: Iterable[tuple[int, float]]) -> None:
@@ -237,23 +225,17 @@ class _Recomputation:
             self._totals.rows[table][row_id] = CreditStatement(0.0, RecentAverage(0.0, made))
 
     def run(self) -> LedgerAudit:
-        passes = ledger.decay_passes(self._db)
-        next_pass = next(passes, None)
         for group in grouped(ledger.ledger(self._db, self._note_damage)):
             self._statistics.follow_until(group[0].id)
             self._check_amounts(group)
             for line in group:
-                while next_pass is not None and next_pass.last_entry_id < line.id:
-                    self._decay(next_pass)
-                    next_pass = next(passes, None)
+                self._decay_until(line.id)
                 try:
                     self._replay.check(line)
                     self._add(line)
                 except (KeyError, TypeError, ValueError) as error:
                     self._note_damage(ledger.DamagedEntry(line.id, f"its facts do not fit it ({error})"))
-        while next_pass is not None:
-            self._decay(next_pass)
-            next_pass = next(passes, None)
+        self._decay_until(2**63)
         self._compare()
         return self._audit
 
@@ -274,8 +256,10 @@ class _Recomputation:
         else:
             self._totals.credit([(line.owners(), line.granted, line.work_start)], now=line.time)
 
-    def _decay(self, done: ledger.DecayPass) -> None:
-        self._totals.decay(done.table, range(done.first_id, done.last_id + 1), now=done.time)
+    def _decay_until(self, entry_id: int) -> None:
+        while (done := self._next_pass) is not None and done.last_entry_id < entry_id:
+            self._totals.decay(done.table, range(done.first_id, done.last_id + 1), now=done.time)
+            self._next_pass = next(self._passes, None)
 
     def _check_amounts(self, group: list[LedgerLine]) -> None:
         first = group[0]

@@ -42,7 +42,12 @@ Check = diagnosis.Check[ServerContext, [ServerContext, Database]]
 
 async def diagnose(ctx: ServerContext, check: Check) -> Diagnosis:
     """Run one check, on a snapshot of the database."""
-    return await ctx.store.aread(lambda db: check.look(ctx, db))
+
+    def look(db: Database) -> Diagnosis:
+        ctx.looks[check.name] = db
+        return check.look(ctx, db)
+
+    return await ctx.store.aread(look)
 
 
 async def repair(ctx: ServerContext, check: Check, actor: Actor) -> int:
@@ -127,7 +132,7 @@ def _input_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
         if name not in rows:
             text = f"it is not stored, and needed; workunits and app versions that do: {users}"
             yield Finding("not_stored", "file", name, text)
-    for name, (nbytes, refs) in rows.items():
+    for name, (nbytes, refs, *_) in rows.items():
         users = needed.get(name, 0)
         if refs != users:
             yield Finding("miscounted", "file", name, f"counts users: {refs}, and has {users}")
@@ -136,7 +141,9 @@ def _input_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 
 
 def _file_contents(ctx: ServerContext, db: Database) -> Iterator[Finding]:
-    for name, (md5, packed) in invariants.file_sums(db).items():
+    for name, (_, refs, md5, packed) in invariants.file_rows(db).items():
+        if not refs:
+            continue
         path = files.place_of(ctx.folder.download, name)
         with contextlib.suppress(FileNotFoundError):  # the check of input files says so
             if files.content_md5(path) != md5:
@@ -168,11 +175,11 @@ def _orphaned_files(ctx: ServerContext, db: Database) -> Iterator[tuple[Path, st
                 continue
             paths = {path.name: path for path in folder.iterdir() if _is_old(path, old)}
             names = {name: name.removesuffix(".gz") if not outputs else name for name in paths}
-            unknown = set(invariants.unknown_names(db, sorted(set(names.values())), outputs=outputs))
-            both = set(invariants.unknown_names(db, sorted(names), outputs=outputs))
+            either = sorted({*names, *names.values()})
+            unknown = set(invariants.unknown_names(db, either, outputs=outputs))
             for name in sorted(paths):
                 # A compressed twin belongs to its file; a file may also be called .gz itself.
-                if names[name] in unknown and name in both:
+                if names[name] in unknown and name in unknown:
                     yield paths[name], "no row refers to it"
     for path in sorted(ctx.folder.staging.iterdir()) if ctx.folder.staging.is_dir() else ():
         if _is_old(path, old):

@@ -56,6 +56,7 @@ class Database:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self.n_looked_at = 0  #: rows that long queries have gone over so far
 
     def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """Return all rows of a query."""
@@ -71,6 +72,7 @@ class Database:
             rows = self.query(f"{sql} LIMIT {PAGE}", (*parameters, *after))
             yield from rows
             n = len(rows)
+            self.n_looked_at += n
             after = rows[-1][-len(after) :] if rows else after
 
     def in_parts(self, sql: str, table: str, key: str = "id") -> Iterator[Row]:
@@ -78,9 +80,9 @@ class Database:
         end = f"SELECT {key} FROM {table} WHERE {key} > ? ORDER BY {key} LIMIT 1 OFFSET {PART - 1}"
         after = _FIRST
         while after != _LAST:
-            row = self.one(end, (after,))
-            last = _LAST if row is None else row[0]
+            last = self.value(end, (after,)) or _LAST
             yield from self.query(sql, (after, last))
+            self.n_looked_at += PART
             after = last
 
     def one(self, sql: str, parameters: Parameters = ()) -> Row | None:

@@ -208,16 +208,10 @@ def needed_files(db: Database) -> Spilled[str, int]:
     return needed
 
 
-def file_rows(db: Database) -> Spilled[str, tuple[int, int]]:
-    """Return size and references of stored files by name; those being deleted are left out."""
-    sql = "SELECT nbytes, refs, name FROM file WHERE refs >= 0 AND name > ? ORDER BY name"
-    return _by_name(db, sql)
-
-
-def file_sums(db: Database) -> Spilled[str, tuple[str, bool]]:
-    """Return the MD5 of files in use by name, and whether each has a compressed copy."""
-    sql = "SELECT md5, gzipped_nbytes IS NOT NULL, name FROM file WHERE refs > 0 AND name > ? ORDER BY name"
-    return _by_name(db, sql)
+def file_rows(db: Database) -> Spilled[str, tuple[int, int, str, bool]]:
+    """Return size, references, MD5, and whether there is a compressed copy, of files by name; not those being deleted."""
+    columns = "nbytes, refs, md5, gzipped_nbytes IS NOT NULL, name"
+    return _by_name(db, f"SELECT {columns} FROM file WHERE refs >= 0 AND name > ? ORDER BY name")
 
 
 def output_rows(db: Database) -> Spilled[str, tuple[int]]:
@@ -238,7 +232,7 @@ def recount_references(tx: Transaction) -> int:
     needed = needed_files(tx)
     wrong = [
         (needed.get(name, 0), name)
-        for name, (_, refs) in file_rows(tx).items()
+        for name, (_, refs, *_) in file_rows(tx).items()
         if refs != needed.get(name, 0)
     ]
     tx.execute_many("UPDATE file SET refs = ? WHERE name = ? AND refs >= 0", wrong)
