@@ -278,5 +278,6 @@ def test_what_several_ask_ahead_is_answered_to_each(filled: Store):
         for some in titles:
             found = sorted(tx.query_in(by_title, some))
             assert found == sorted((int(title[1:]), title) for title in some if title != "no such")
+        assert not getattr(tx._connection, "_answers", {})  # what was answered is not kept
 
     filled.write(ask)

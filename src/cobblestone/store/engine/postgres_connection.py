@@ -166,8 +166,10 @@ class PostgresConnection:
         """Run a statement."""
         if self._asked:
             self._send_waiting()
-        if self._answers and (known := self._answers.get(_question(sql, parameters))):
-            return known.pop()
+        if self._answers and (known := self._answers.pop(_question(sql, parameters), None)):
+            if known[1:]:
+                self._answers[_question(sql, parameters)] = known[1:]
+            return known[0]
         self._bind_changes()
         bound = self._bind(sql, parameters)
         name, values, formats = bound

@@ -67,13 +67,10 @@ class Database:
 
         It ends with ``KEY > (?) ORDER BY KEY``, and the key is the last of its columns; ``after``: where it begins.
         """
-        n = PAGE
-        while n == PAGE:
-            rows = self.query(f"{sql} LIMIT {PAGE}", (*parameters, *after))
+        while rows := self.query(f"{sql} LIMIT {PAGE}", (*parameters, *after)):
             yield from rows
-            n = len(rows)
-            self.n_looked_at += n
-            after = rows[-1][-len(after) :] if rows else after
+            self.n_looked_at += len(rows)
+            after = rows[-1][-len(after) :]
 
     def in_parts(self, sql: str, table: str, key: str = "id") -> Iterator[Row]:
         """Yield the rows of a query about a part of a table, ``KEY > ? AND KEY <= ?``, for one part after the other."""
