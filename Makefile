@@ -94,8 +94,9 @@ clients-at-work:
 	cat $$output; rm $$output; exit $$status
 in-browsers:
 	$(GIVING_WAY) $(BIN)/pytest -o cache_dir=.pytest_cache/browsers $(PYTEST_ARGS) $(BROWSERS)
+# Types take one processor for minutes: they begin as soon as the clients have left one, and what takes two comes last.
 all-others:
-	@$(MAKE) --no-print-directory --keep-going in-browsers quick-and-slow mutations static
+	@$(MAKE) --no-print-directory --keep-going in-browsers quick-and-slow static mutations
 # Fifteen of the lines that promises rest on are broken, each time others; the seed is printed. `make nightly` breaks all.
 mutations:
 	$(GIVING_WAY) $(BIN)/python -m tools.mutations --sample 15

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.helpers.wasm_slot import COPY, compile_native_launcher
+from tests.helpers.wasm_slot import COPY, put_native_launcher
 
 from cobblestone.api_schema.apps import App
 from cobblestone.cli import run_command
@@ -151,7 +151,7 @@ def test_a_module_is_run_in_the_sandbox_and_its_instructions_are_counted(
     cli: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COBBLESTONE_LAUNCHERS", str(tmp_path))
-    compile_native_launcher(tmp_path / "cobblestone_launcher_x86_64-pc-linux-gnu")
+    put_native_launcher(tmp_path / "cobblestone_launcher_x86_64-pc-linux-gnu")
     Path("copy.wasm").write_bytes(COPY)
     options = ["--wasm", "copy.wasm", "--platform", "x86_64-pc-linux-gnu"]
     Path("low.txt").rename("input")

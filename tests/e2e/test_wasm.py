@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.conftest import LiveProject
-from tests.helpers.wasm_slot import compile_native_launcher, steps
+from tests.helpers.wasm_slot import put_native_launcher, steps
 
 from cobblestone.demo import processes
 from cobblestone.sdk.api.jobs import Job
@@ -36,7 +36,7 @@ def test_a_module_is_computed_and_continued_after_a_restart_of_the_client(
     live: Callable[..., LiveProject], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COBBLESTONE_LAUNCHERS", str(tmp_path))
-    compile_native_launcher(tmp_path / f"cobblestone_launcher_{PLATFORM}")
+    put_native_launcher(tmp_path / f"cobblestone_launcher_{PLATFORM}")
     without_python(tmp_path / "bin", monkeypatch)
     project = live()
     (project.root / "steps.wasm").write_bytes(steps(STEPS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -216,19 +217,18 @@ DRAWS_OFTEN = module(
 )
 
 
-def compile_native_launcher(target: Path) -> None:
-    """Compile the launcher for this machine with its own compiler."""
-    words = ["gcc", *FLAGS, "-o", str(target), *SOURCES, "-lpthread", "-ldl", "-lm"]
-    subprocess.run(words, cwd=NATIVE_FOLDER, check=True, timeout=100)
-
-
 @functools.cache
 def native_launcher() -> Path:
-    """Return the launcher, compiled once for all tests of this process."""
-    folder = Path(_kept_folder().name)
-    path = folder / "launcher"
-    compile_native_launcher(path)
+    """Return the launcher, compiled for this machine with its own compiler, once for all tests of this process."""
+    path = Path(_kept_folder().name, "launcher")
+    words = ["gcc", *FLAGS, "-o", str(path), *SOURCES, "-lpthread", "-ldl", "-lm"]
+    subprocess.run(words, cwd=NATIVE_FOLDER, check=True, timeout=100)
     return path
+
+
+def put_native_launcher(target: Path) -> None:
+    """Have the launcher at a place of its own."""
+    shutil.copy2(native_launcher(), target)
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import wasmtime
-from tests.helpers.wasm_slot import WasmSlot, compile_native_launcher, module, open_wasm_slot
+from tests.helpers.wasm_slot import WasmSlot, module, open_wasm_slot, put_native_launcher
 
 from cobblestone.domain.errors import JobError
 from cobblestone.sdk.packing.wasm_package import compiled_modules
@@ -88,7 +88,7 @@ def test_what_the_engine_refuses_is_said_when_the_app_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ):
     monkeypatch.setenv("COBBLESTONE_LAUNCHERS", str(tmp_path))
-    compile_native_launcher(tmp_path / f"cobblestone_launcher_{OWN}")
+    put_native_launcher(tmp_path / f"cobblestone_launcher_{OWN}")
     with pytest.raises(JobError, match=r"program\.wasm: the module cannot be used: "):
         compiled_modules("program.wasm", HOSTILE[name][0], [OWN])
 
@@ -97,7 +97,7 @@ def test_a_good_module_is_compiled_for_the_platform_of_its_maker_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COBBLESTONE_LAUNCHERS", str(tmp_path))
-    compile_native_launcher(tmp_path / f"cobblestone_launcher_{OWN}")
+    put_native_launcher(tmp_path / f"cobblestone_launcher_{OWN}")
     code = module("(nop)")
     assert list(compiled_modules("program.wasm", code, [OWN, "windows_x86_64"])) == [OWN]
     assert compiled_modules("program.wasm", code, ["windows_x86_64"]) == {}
