@@ -639,7 +639,7 @@ HERS = [(day, 900 + 40 * day) for day in range(9)]
 
 
 #: What the other project says of an account for some days, and then that it is of the one who has this name.
-HIDDEN: dict[str, dict[str, str]] = {
+HIDDEN: dict[str, dict[str, Any]] = {
     "Alice": {},  # no id
     "Beth": {"cpid": BOB},  # another id
     "Cleo": {"cpid": cpid("Cleo")},  # another name
