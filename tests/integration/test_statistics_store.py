@@ -638,12 +638,8 @@ def seen_of(published: PublishedFile, key: str = ALICE) -> dict[str, list[tuple[
 HERS = [(day, 900 + 40 * day) for day in range(9)]
 
 
-#: What the other project says of an account for some days, and then that it is of the one who has this name.
-HIDDEN: dict[str, dict[str, Any]] = {
-    "Alice": {},  # no id
-    "Beth": {"cpid": BOB},  # another id
-    "Cleo": {"cpid": cpid("Cleo")},  # another name
-}
+#: The id that the other project says of an account called Mallory, before it is of the person with this name.
+HIDDEN = {"Alice": "", "Beth": BOB, "Cleo": cpid("Cleo")}
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
@@ -659,7 +655,7 @@ def test_an_account_counts_to_a_person_from_the_day_on_which_it_joined(site: Sit
         if late:
             others += [user(n + 10, name, 4e6 + day, NOON, cpid=cpid(name)) for n, name in people]
         elif day:
-            others += [user(n + 10, "Mallory", 1e6 * day, NOON, **HIDDEN[name]) for n, name in people]
+            others += [user(n + 10, "Mallory", 1e6 * day, NOON, cpid=HIDDEN[name]) for n, name in people]
         site.take("one", Export(now, [user(n, name, total, now, cpid=cpid(name)) for n, name in people]))
         site.take("other", Export(now, others))
         return site.publish(now=now)
