@@ -294,7 +294,10 @@ async def list_tokens(call: Call) -> schema.TokenList:
 
 @answers(endpoints.REVOKE_TOKEN)
 async def revoke_token(call: Call, token_id: int) -> schema.Token:
-    """Revoke a token; not the one that is used for it, lest nobody be left who can make another."""
+    """Revoke a token.
+
+    Not the one that is used for it, lest nobody be left who can make another.
+    """
     if call.token is not None and call.token.id == token_id:
         raise Conflict("You are using this token. Create another, and revoke this one with that: --token")
     return await call.write(
