@@ -185,8 +185,9 @@ def test_writes_of_daemons_let_those_of_requests_pass(
         if name == "daemon 1":
             last.append(store._writer.submit(partial(write, name="request 3")))
 
-    gate = threading.Event()
-    blocked = store._writer.submit(lambda tx: gate.wait())
+    begun, gate = threading.Event(), threading.Event()
+    blocked = store._writer.submit(lambda tx: begun.set() or gate.wait())
+    assert begun.wait(10)  # else it might take some of the others along
     ends = [background(store, partial(write, name=f"daemon {number}")) for number in (1, 2)]
     ends += [store._writer.submit(partial(write, name=f"request {number}")) for number in (1, 2)]
     gate.set()

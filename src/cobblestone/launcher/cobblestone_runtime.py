@@ -1036,8 +1036,6 @@ class Launcher:
         self._clean_up_before()
         try:
             self._start()
-            for number in (signal.SIGTERM, signal.SIGINT) + ((signal.SIGHUP,) if POSIX else ()):
-                signal.signal(number, lambda received, _frame: self.signals.append(received))
             while True:
                 stop = self._tick()
                 if stop:
@@ -1118,6 +1116,9 @@ class Launcher:
         return True
 
     def _start_words(self, words: Sequence[str], environment: Dict[str, str]) -> None:
+        # Before there is a command: a signal in between would end us without it.
+        for number in (signal.SIGTERM, signal.SIGINT) + ((signal.SIGHUP,) if POSIX else ()):
+            signal.signal(number, lambda received, _frame: self.signals.append(received))
         stderr = open(STDERR_FILE, "wb") if self.info else None  # noqa: SIM115  # closed below
         try:
             self.tree.command = subprocess.Popen(

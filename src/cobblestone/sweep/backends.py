@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +29,7 @@ class ProcessPool:
 
     def __init__(self, workers: int | None = None) -> None:
         self._pool = ProcessPoolExecutor(
-            max_workers=workers or os.cpu_count() or 1, initializer=_end_with_parent
+            max_workers=workers or os.cpu_count() or 1, initializer=_begin_worker
         )
         self._others = set(active_children())
 
@@ -61,11 +62,12 @@ class ProcessPool:
             worker.terminate()
 
 
-def _end_with_parent() -> None:
+def _begin_worker() -> None:
     """Let a worker end with the process that started it, and only then: an interruption from the terminal reaches all, and
     whoever has lost its parent would wait for tasks for ever.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()  # what it was born with belongs to libraries whose threads are not here: collecting it can crash
 
     def wait() -> None:
         parent = parent_process()
