@@ -333,6 +333,29 @@ def test_stand_alone_ctrl_c_ends_the_command(tmp_path: Path) -> None:
     assert is_gone(pid)
 
 
+SIGNALLED_AT_ONCE = """
+import os, signal, subprocess, sys, cobblestone_runtime
+class Started(subprocess.Popen):
+    def __init__(self, *words, **options):
+        super().__init__(*words, **options)
+        open("pid", "w").write(str(self.pid))
+        os.kill(os.getpid(), signal.{name})
+subprocess.Popen = Started
+sys.exit(cobblestone_runtime.main(["--", "sleep", "60"]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_the_moment_in_which_the_command_starts_ends_both(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    program = [sys.executable, "-c", SIGNALLED_AT_ONCE.format(name=number.name)]
+    folder = {"PYTHONPATH": str(LAUNCHER_FILE.parent)}
+    done = subprocess.run(program, cwd=tmp_path, env=os.environ | folder, check=False, timeout=30)
+    assert done.returncode == 128 + number
+    assert is_gone(int((tmp_path / "pid").read_text()))
+
+
 def test_stand_alone_without_anything_to_run_says_what_to_do(tmp_path: Path) -> None:
     done = alone(tmp_path)
     assert done.returncode == 206
