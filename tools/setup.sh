@@ -144,7 +144,7 @@ install_packages() {
 }
 
 apt_get() { # its many messages are shown when it fails
-    messages=$($become_root env DEBIAN_FRONTEND=noninteractive apt-get -q "$@" 2>&1) || {
+    messages=$($become_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 "$@" 2>&1) || {
         printf '%s\n' "$messages" >&2
         return 1
     }

@@ -19,7 +19,7 @@ import psutil
 import pytest
 import uvicorn
 from playwright.sync_api import Browser as Chromium
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import FrameLocator, Page, Route, expect
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.browser.test_accessibility import findings
 from tests.browser.windows import LOOKS, Watched
@@ -190,8 +190,10 @@ def computing(tmp_path: Path, browser: Chromium) -> Iterator[Computing]:
     closing.join()
 
 
-def start(page: Page) -> None:
-    page.get_by_role("button", name="Start computing").press("Enter")
+def start(page: Page | FrameLocator) -> None:
+    button = page.get_by_role("button", name="Start computing")
+    expect(button).to_be_enabled(timeout=PATIENCE_MS)  # by the page's program; a key before that does nothing
+    button.press("Enter")
 
 
 def computes(page: Page) -> None:
@@ -484,7 +486,7 @@ def test_a_page_of_another_site_shows_the_button_only_if_the_operator_names_it(
         expect(frame.locator("body")).to_contain_text("refused to connect")
         monkeypatch.setitem(computing.world.ctx.settings.browsers.__dict__, "origins", [origin])
         page.goto(f"{origin}/{computing.url}")
-        frame.get_by_role("button", name="Start computing").press("Enter")
+        start(frame)
         expect(frame.locator("[data-part=jobs]")).to_have_text("1", timeout=PATIENCE_MS)
         expect(frame.locator("[data-part=account]")).to_have_text("all visitors")
         lab.shutdown()

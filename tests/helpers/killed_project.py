@@ -90,7 +90,8 @@ def check(database: Store, root: Path, acknowledged: set[str], *, n_jobs: int) -
         )
     )
     assert [(total, n) for total, n in wrong if abs(total) > 1e-9 or n > 1] == []
-    assert database.read(recompute).differences == []
+    differences = database.read(recompute).differences
+    assert differences == []
     samples = database.read(lambda db: db.value("SELECT SUM(pfc_n) FROM host_app_version"))
     assert samples == database.read(lambda db: db.value("SELECT pfc_n FROM app_version")) == len(valid)
     total = database.read(lambda db: db.value("SELECT SUM(granted) FROM credit_entry"))
