@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,7 +12,7 @@ from itertools import pairwise
 import pytest
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.store.engine.database import Database, RowsOf, Store, Transaction
+from cobblestone.store.engine.database import Asks, Database, RowsOf, Store, Transaction
 from cobblestone.store.engine.engine import Row
 
 SIZES = (1, 2**15 - 1, 2**15, 2**16, 2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**63 - 1)
@@ -281,3 +282,18 @@ def test_what_several_ask_ahead_is_answered_to_each(filled: Store):
         assert not getattr(tx._connection, "_answers", {})  # what was answered is not kept
 
     filled.write(ask)
+
+
+def test_what_was_asked_ahead_for_nothing_is_no_answer_to_a_later_write(filled: Store):
+    titles = "SELECT title FROM news WHERE id = ?"
+    asks = Asks(lambda db: db.query(titles, (SIZES[0],)), frozenset({SIZES[0]}))
+    renamed = "UPDATE news SET title = 'later' WHERE id = ?"
+
+    async def write_in_turn() -> list[Row]:
+        await filled.awrite(lambda tx: None, asks=asks)
+        await filled.awrite(
+            lambda tx: tx.execute(renamed, (SIZES[0],)), asks=Asks(lambda db: None, frozenset())
+        )
+        return await filled.awrite(lambda tx: tx.query(titles, (SIZES[0],)), asks=asks)
+
+    assert asyncio.run(write_in_turn()) == [("later",)]

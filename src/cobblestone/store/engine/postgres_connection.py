@@ -166,10 +166,11 @@ class PostgresConnection:
         """Run a statement."""
         if self._asked:
             self._send_waiting()
-        if self._answers and (known := self._answers.pop(_question(sql, parameters), None)):
-            if known[1:]:
-                self._answers[_question(sql, parameters)] = known[1:]
-            return known[0]
+        if self._answers and (known := self._answers.get(question := _question(sql, parameters))):
+            newest = known.pop()
+            if not known:
+                del self._answers[question]
+            return newest
         self._bind_changes()
         bound = self._bind(sql, parameters)
         name, values, formats = bound
@@ -264,6 +265,7 @@ class PostgresConnection:
             len(self._prepared) >= MAX_PREPARED
         ):  # only here, where no statement waits that was bound to a name
             self._forget_prepared()
+        self.drop_answers()  # nobody may have asked in earnest, and since then others have changed the rows
         self.executemany(self._begin, [()])
 
     def commit(self) -> None:
