@@ -22,8 +22,6 @@ from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.engine.process_group import ALL, SHARDS, ProcessGroup
 
 PATIENCE = 10.0
-#: Statements that a new connection begins with, and the log-in.
-N_BEGINNING = 10
 
 
 @pytest.fixture
@@ -177,16 +175,11 @@ def test_a_new_connection_that_falls_silent_is_given_up_whatever_it_was_asked(
         name = conninfo_to_dict(database)["dbname"]
         store = Store(f"postgresql://cobblestone@127.0.0.1:{network.port}/{name}", readers=1)
         stack.callback(store.close)
-        for n_passed in range(1, N_BEGINNING):
+        for n_passed in (1, 3):  # the log-in, and then some settings
             network.n_passed = n_passed
             _terminate(postgres, str(name))
-            silent = [
-                refused(lambda: store.write(lambda tx: tx.value("SELECT 1"))),
-                refused(lambda: store.read(lambda db: db.value("SELECT 1"))),
-            ]
-            if not all(silent):  # so many were enough
-                break
-        assert n_passed > 4
+            assert refused(lambda: store.write(lambda tx: tx.value("SELECT 1")))
+            assert refused(lambda: store.read(lambda db: db.value("SELECT 1")))
         network.n_passed = sys.maxsize
         _terminate(postgres, str(name))
         eventually(lambda: not refused(lambda: store.write(lambda tx: add(tx, "after"))))
@@ -243,7 +236,7 @@ def test_a_process_whose_connections_hang_keeps_its_shards_and_its_hearing(
             os.kill(pid, signal.SIGSTOP)
             stack.callback(os.kill, pid, signal.SIGCONT)
         heard.clear()
-        second.notify({"while it hangs"})
+        second.notify({"meanwhile"})
         end = time.monotonic() + 2 * PATIENCE
         while time.monotonic() < end:  # much longer than a lease lasts
             assert _n_shards(first) == SHARDS
@@ -268,9 +261,6 @@ def test_what_a_lost_connection_should_have_notified_is_not_forgotten(
         heard.clear()
         second.notify({word})
         eventually(lambda word=word: any(names & {ALL, word} for names in heard))
-        heard.clear()
-        second.notify({"and then"})
-        eventually(lambda: {"and then"} in heard)
 
 
 def _n_shards(group: ProcessGroup) -> int:
