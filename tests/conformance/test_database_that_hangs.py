@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+from tests.helpers.eventually import eventually
 from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store.engine.database import Store, Transaction
+from cobblestone.store.engine.process_group import ALL, SHARDS, ProcessGroup
 
 PATIENCE = 10.0
 
@@ -83,6 +86,7 @@ class SwallowingNetwork:
         self._threads[0].start()
         self.port = self._listener.getsockname()[1]
         self.swallows = False
+        self.n_passed = sys.maxsize  #: pieces that a new connection may send before all of it is swallowed
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -96,9 +100,11 @@ class SwallowingNetwork:
                     self._threads[-1].start()
 
     def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        left = self.n_passed
         with suppress(OSError):
             while data := source.recv(65536):
-                if not self.swallows:
+                left -= target.family == socket.AF_UNIX
+                if left >= 0 and not self.swallows:
                     target.sendall(data)
             target.shutdown(socket.SHUT_WR)
 
@@ -141,3 +147,132 @@ def test_a_process_that_stops_in_the_middle_of_a_write_loses_its_locks(database:
         stack.callback(store.close)
         limit = store.write(lambda tx: tx.value("SHOW idle_in_transaction_session_timeout"))
         assert limit == "10s"
+
+
+def refused(operation: Callable[[], object]) -> str:
+    """Return why an operation was given up, in time."""
+    reasons: list[str] = []
+
+    def attempt() -> None:
+        try:
+            operation()
+        except StoreError as error:
+            reasons.append(str(error))
+
+    thread = threading.Thread(target=attempt, daemon=True)  # which may hang for ever
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive(), "it hangs"
+    return reasons[0] if reasons else ""
+
+
+def test_a_new_connection_that_falls_silent_is_given_up_whatever_it_was_asked(
+    postgres: PostgresServer, database: str
+):
+    with ExitStack() as stack:
+        network = SwallowingNetwork(str(postgres.folder / ".s.PGSQL.5432"))
+        stack.callback(network.close)
+        name = conninfo_to_dict(database)["dbname"]
+        store = Store(f"postgresql://cobblestone@127.0.0.1:{network.port}/{name}", readers=1)
+        stack.callback(store.close)
+        for n_passed in (1, 3):  # the log-in, and then some settings
+            network.n_passed = n_passed
+            _terminate(postgres, str(name))
+            assert refused(lambda: store.write(lambda tx: tx.value("SELECT 1")))
+            assert refused(lambda: store.read(lambda db: db.value("SELECT 1")))
+        network.n_passed = sys.maxsize
+        _terminate(postgres, str(name))
+        eventually(lambda: not refused(lambda: store.write(lambda tx: add(tx, "after"))))
+
+
+def test_clients_do_not_learn_where_a_database_is_that_went_away(postgres: PostgresServer, database: str):
+    with ExitStack() as stack:
+        network = SwallowingNetwork(str(postgres.folder / ".s.PGSQL.5432"))
+        name = conninfo_to_dict(database)["dbname"]
+        store = Store(f"postgresql://cobblestone@127.0.0.1:{network.port}/{name}", readers=1)
+        stack.callback(store.close)
+        network.close()
+        for _ in range(2):
+            reasons = [
+                refused(lambda: store.write(lambda tx: add(tx, "never"))),
+                refused(lambda: store.read(lambda db: db.value("SELECT 1"))),
+            ]
+            for reason in reasons:
+                assert reason
+                assert "127.0.0.1" not in reason
+                assert str(network.port) not in reason
+                assert str(name) not in reason
+
+
+@pytest.fixture
+def pair(database: str) -> Iterator[tuple[ProcessGroup, ProcessGroup, list[set[str]]]]:
+    """A process with all shards, one without, and what the first hears."""
+    with ExitStack() as stack:
+        heard: list[set[str]] = []
+        groups: list[ProcessGroup] = []
+        for sharded, on_notify in ((["validator"], heard.append), ([], lambda names: None)):
+            store = Store(database, readers=1)
+            stack.callback(store.close)
+            groups.append(store.process_group(["validator"]))
+            stack.callback(groups[-1].close)
+            groups[-1].join(sharded, [], on_notify)
+        first, second = groups
+        eventually(lambda: _n_shards(first) == SHARDS)
+
+        def is_heard() -> bool:
+            second.notify({"hello"})
+            return {"hello"} in heard
+
+        eventually(is_heard)
+        yield first, second, heard
+
+
+def test_a_process_whose_connections_hang_keeps_its_shards_and_its_hearing(
+    postgres: PostgresServer, database: str, pair: tuple[ProcessGroup, ProcessGroup, list[set[str]]]
+):
+    first, second, heard = pair
+    with ExitStack() as stack:
+        for pid in _backends(postgres, str(conninfo_to_dict(database)["dbname"])):
+            os.kill(pid, signal.SIGSTOP)
+            stack.callback(os.kill, pid, signal.SIGCONT)
+        heard.clear()
+        second.notify({"meanwhile"})
+        end = time.monotonic() + 2 * PATIENCE
+        # much longer than a lease lasts
+        eventually(lambda: _n_shards(first) != SHARDS or time.monotonic() > end)
+        assert _n_shards(first) == SHARDS
+        assert any(ALL in names for names in heard)
+        heard.clear()
+        second.notify({"afterwards"})
+        eventually(lambda: {"afterwards"} in heard)
+
+
+def test_what_a_lost_connection_should_have_notified_is_not_forgotten(
+    postgres: PostgresServer, database: str, pair: tuple[ProcessGroup, ProcessGroup, list[set[str]]]
+):
+    _, second, heard = pair
+    name = str(conninfo_to_dict(database)["dbname"])
+    for word in ("one", "two", "three"):
+        for pid, query in postgres.execute(
+            f"SELECT pid, query FROM pg_stat_activity WHERE datname = '{name}' ORDER BY backend_start DESC"
+        ):
+            if "LISTEN" not in str(query) and "SELECT 1" not in str(query):  # the others listen still
+                postgres.execute(f"SELECT pg_terminate_backend({pid}, 5000)")
+        heard.clear()
+        second.notify({word})
+        eventually(lambda word=word: any(names & {ALL, word} for names in heard))
+
+
+def _n_shards(group: ProcessGroup) -> int:
+    with group.lease_shards("validator") as lease:
+        return len(lease.shards or ())
+
+
+def _backends(postgres: PostgresServer, name: str) -> list[int]:
+    rows = postgres.execute(f"SELECT pid FROM pg_stat_activity WHERE datname = '{name}'")
+    return [int(str(row[0])) for row in rows]
+
+
+def _terminate(postgres: PostgresServer, name: str) -> None:
+    for pid in _backends(postgres, name):
+        postgres.execute(f"SELECT pg_terminate_backend({pid}, 5000)")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.postgres_connection import adapt
+
+T = TypeVar("T")
 
 OLDEST_VERSION = 14
 #: The longest wait for a server that does not answer; callers that come meanwhile wait as long once more.
@@ -18,18 +23,39 @@ CONNECT_SECONDS = 3
 # Statements are prepared once and run many thousand times: planning them again, or compiling them, would cost more than it saves.
 _SESSION = (
     "SET synchronous_commit = on; SET jit = off; SET plan_cache_mode = force_generic_plan;"
-    " SET client_min_messages = warning; SET idle_in_transaction_session_timeout = '120s'"
+    " SET client_min_messages = warning; SET idle_in_transaction_session_timeout = '120s';"
+    " SET statement_timeout = {}"
 )
 
 
-def connect(address: str) -> psycopg.Connection[Row]:
+class PatientConnection(psycopg.Connection[Row]):
+    """A connection that is given up when the server is silent for too long, though the network is well."""
+
+    #: for one statement; None: any time, for statements that go over whole tables
+    answer_seconds: float | None = CONNECT_SECONDS
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """Consume one of the driver's generators; ``timeout``: of the caller, who goes on."""
+        limit = self.answer_seconds if timeout is None else None
+        try:
+            return super().wait(gen, interval, timeout if limit is None else limit)
+        except psycopg.OperationalError:
+            if limit is not None and self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.pgconn.finish()  # its answer may come yet
+                raise psycopg.OperationalError(f"the database did not answer for {limit:g} s") from None
+            raise
+
+
+def connect(address: str, *, answer_seconds: float | None = None) -> psycopg.Connection[Row]:
     """Open a connection in autocommit mode with our settings.
+
+    ``answer_seconds``: see `PatientConnection`; the server gives up its statements a second earlier.
 
     Raises:
         StoreError: the server cannot be reached, refuses, or is too old; the text says what to do.
     """
     try:
-        connection = psycopg.connect(
+        connection = PatientConnection.connect(
             address,
             autocommit=True,
             prepare_threshold=0,
@@ -41,6 +67,10 @@ def connect(address: str) -> psycopg.Connection[Row]:
             tcp_user_timeout=10_000,
             application_name="cobblestone",
         )
+        version = connection.info.server_version // 10000
+        if version >= OLDEST_VERSION:
+            limit = round(1000 * answer_seconds - 1000) if answer_seconds else 0
+            connection.execute(_SESSION.format(limit).encode(), prepare=False)
     except psycopg.ProgrammingError as error:
         raise StoreError(
             f"{shown(address)} is not an address of a PostgreSQL database: {first_line(error)}."
@@ -50,14 +80,13 @@ def connect(address: str) -> psycopg.Connection[Row]:
         raise StoreError(
             f"{shown(address)} cannot be opened: {first_line(error)}.{_hint(str(error))}"
         ) from error
-    version = connection.info.server_version // 10000
     if version < OLDEST_VERSION:
         connection.close()
         raise StoreError(
             f"{shown(address)} runs PostgreSQL {version}; cobblestone needs {OLDEST_VERSION} or newer. Upgrade the server."
         )
     adapt(connection)
-    connection.execute(_SESSION, prepare=False)
+    connection.answer_seconds = answer_seconds
     return connection
 
 

@@ -18,12 +18,14 @@ from itertools import count
 from typing import Any
 
 import psycopg
+import structlog
 from psycopg import errors, pq
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.types.array import ListBinaryDumper
 from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper, NumericBinaryLoader
 from psycopg.types.string import StrBinaryDumper
 
+from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.engine import Parameters, Refusal, Row
 from cobblestone.store.engine.postgres_arrays import PLACES, Changes, for_each, is_list, together
 
@@ -31,10 +33,9 @@ MAX_PREPARED = 1000
 #: Statements that are sent together at most; the server must keep their answers for us meanwhile.
 MAX_WAITING = 500
 
-_LETTERS = {
-    20: "iq",
-    701: "id",
-}  # of a length and a value, by PostgreSQL's number for the type: bigint, double precision
+#: Of a length and a value, by PostgreSQL's number for the type: bigint, double precision.
+_LETTERS = {20: "iq", 701: "id"}
+log = structlog.get_logger(__name__)
 _GOOD = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
 
 
@@ -117,9 +118,8 @@ class ServerAnswer:
         return self.rows[0] if self.rows else None
 
 
-_Expectation = tuple[
-    int, Callable[[int], Exception]
-]  # number of changed rows, and what is raised for another one
+# number of changed rows, and what is raised for another one
+_Expectation = tuple[int, Callable[[int], Exception]]
 _Bound = tuple[bytes, Sequence[Any], Sequence[pq.Format]]  # name of the statement, its parameters as bytes
 _Question = tuple[str, tuple[object, ...]]  # a query and its parameters
 
@@ -145,9 +145,8 @@ class PostgresConnection:
         self._pg = self._connection.pgconn
         self._values = Transformer(self._connection)
         self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
-        self._new: dict[
-            bytes, tuple[str, tuple[int, ...]]
-        ] = {}  # of those, what the server has not been told
+        # of those, what the server has not been told
+        self._new: dict[bytes, tuple[str, tuple[int, ...]]] = {}
         self._numbers = count()
         self._waiting: list[_Bound] = []
         self._expected: dict[int, _Expectation] = {}  # by place among what waits
@@ -260,10 +259,14 @@ class PostgresConnection:
                 self._result()
         if not self._alive():
             self.close()
-            self._open()
-        if (
-            len(self._prepared) >= MAX_PREPARED
-        ):  # only here, where no statement waits that was bound to a name
+            try:
+                self._open()
+            except (
+                StoreError
+            ) as error:  # which tells the operator where the database is: clients need not know
+                log.error("database_lost", error=str(error))
+                raise psycopg.OperationalError("it cannot be reached") from error
+        if len(self._prepared) >= MAX_PREPARED:  # here no statement waits that was bound to a name
             self._forget_prepared()
         self.drop_answers()  # nobody may have asked in earnest, and since then others have changed the rows
         self.executemany(self._begin, [()])
@@ -275,12 +278,9 @@ class PostgresConnection:
             self._send_waiting()
         self._waiting.append(self._bind("COMMIT", ()))
         result = self._send_waiting()[-1]
-        if (
-            result.command_status != b"COMMIT"
-        ):  # in a transaction that has failed the server undoes it, without an error
-            raise psycopg.OperationalError(
-                "the server has rolled back the transaction instead of committing it"
-            )
+        # in a transaction that has failed the server undoes it, without an error
+        if result.command_status != b"COMMIT":
+            raise psycopg.OperationalError("the server has rolled the transaction back")
 
     def rollback(self) -> None:
         """Undo the transaction; never raises.  The server's answer is read before the next one starts."""
@@ -296,8 +296,7 @@ class PostgresConnection:
 
     def close(self) -> None:
         """Close the connection."""
-        with contextlib.suppress(psycopg.Error):
-            self._connection.close()
+        self._connection.close()
 
     def _alive(self) -> bool:
         """Return, without a round trip, whether the server is still there: a pending FATAL or close message is readable."""
@@ -428,9 +427,8 @@ class PostgresConnection:
         return ServerAnswer(self._values.load_rows(0, n, tuple), n)
 
     def _error(self, result: pq.abc.PGresult) -> psycopg.Error:
-        if (
-            result.error_field(pq.DiagnosticField.SQLSTATE) is None
-        ):  # not from the server: it cannot be reached
+        # not from the server: it cannot be reached
+        if result.error_field(pq.DiagnosticField.SQLSTATE) is None:
             self._connection.close()
             return psycopg.OperationalError(result.get_error_message())
         return errors.error_from_result(result)

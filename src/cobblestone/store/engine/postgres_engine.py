@@ -47,7 +47,7 @@ class PostgresEngine:
         seconds = READ_ANSWER_SECONDS if read_only else WRITE_ANSWER_SECONDS
 
         def serving() -> tuple[psycopg.Connection[Row], float]:
-            connection = connect(self._address)
+            connection = connect(self._address, answer_seconds=seconds)
             away = TRIPS * _round_trip(connection)
             limits = {"lock": LOCK_SECONDS + away, "statement": seconds - 1 + away, "idle": IDLE_SECONDS}
             milliseconds = {name: round(1000 * limit) for name, limit in limits.items()}
@@ -68,9 +68,8 @@ class PostgresEngine:
         if isinstance(
             error, errors.ProgramLimitExceeded | errors.StatementTooComplex | errors.TooManyArguments
         ):
-            return (
-                DatabaseFault.JOB
-            )  # operational errors to the driver, yet caused by the statement's own values
+            # operational errors to the driver, yet caused by the statement's own values
+            return DatabaseFault.JOB
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
             return DatabaseFault.TRANSACTION
         return DatabaseFault.JOB

@@ -14,21 +14,19 @@ seconds earlier, by its own.  A connection that breaks costs nothing: the next o
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import signal
 import threading
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from functools import partial
 
 import psycopg
 import structlog
 
-from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.postgres import connect
 from cobblestone.store.engine.process_group import ALL, SHARDS, Lease, OnNotify, ProcessGroup, Program
@@ -116,6 +114,8 @@ NOTIFY_SECONDS = 0.02
 #: Characters; PostgreSQL takes less than 8000 bytes.
 MAX_NOTIFICATION = 7000
 RETRY_SECONDS = 1.0
+#: A server that is silent for so long counts as gone: there is time to renew the leases on another connection.
+ANSWER_SECONDS = 4.0
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS process_member (
@@ -255,35 +255,32 @@ class PostgresProcessGroup(ProcessGroup):
     # ------------------------------------------------------------------ ranks, shards and notifications
 
     def _keep(self, joined: threading.Event) -> None:
-        connection: psycopg.Connection[Row] | None = None
-        beat = 0.0
         while not self._closed:
             try:
-                if connection is None:
-                    connection = connect(self._address)
+                with closing(connect(self._address, answer_seconds=ANSWER_SECONDS)) as connection:
                     make_tables(connection, _TABLES)
+                    self.notify({ALL})  # some names may have been lost with the former connection
                     beat = 0.0
-                if time.monotonic() - beat >= BEAT_SECONDS or self._to_leave():
-                    beat = time.monotonic()
-                    self._beat(connection)
-                    joined.set()
-                self._send(connection)
-            except (psycopg.Error, StoreError) as error:
-                log.warning("process_group_lost", error=str(error))
-                connection = _close(connection)
+                    while not self._closed:
+                        if time.monotonic() - beat >= BEAT_SECONDS or self._to_leave():
+                            beat = time.monotonic()
+                            self._beat(connection)
+                            joined.set()
+                        self._send(connection)
+                        self._wanted.wait(BEAT_SECONDS)
+                        self._wanted.clear()
+                        time.sleep(NOTIFY_SECONDS)
+                    self._leave(connection)
+            except Exception as error:  # noqa: BLE001  # without this thread nothing is leased
+                log.warning("process_group_lost", error=f"{type(error).__name__}: {error}")
                 self._wanted.wait(RETRY_SECONDS)
-                continue
-            self._wanted.wait(BEAT_SECONDS)
-            self._wanted.clear()
-            time.sleep(NOTIFY_SECONDS)
-        if connection is not None:
-            with contextlib.suppress(psycopg.Error):
-                self._send(connection)
-                for statement in _GONE:
-                    connection.execute(statement, {"me": self._me})
-                if self._program is not None:
-                    forget_program(connection, self._me)
-        _close(connection)
+
+    def _leave(self, connection: psycopg.Connection[Row]) -> None:
+        self._send(connection)
+        for statement in _GONE:
+            connection.execute(statement, {"me": self._me})
+        if self._program is not None:
+            forget_program(connection, self._me)
 
     def _to_leave(self) -> bool:
         with self._lock:
@@ -353,22 +350,25 @@ class PostgresProcessGroup(ProcessGroup):
     # ------------------------------------------------------------------ listening
 
     def _listen(self, joined: threading.Event) -> None:
-        connection: psycopg.Connection[Row] | None = None
         while not self._closed:
             try:
-                if connection is None:
-                    connection = connect(self._address)
+                with closing(connect(self._address, answer_seconds=ANSWER_SECONDS)) as connection:
                     connection.execute(f"LISTEN {CHANNEL}")
                     self._deliver({ALL})  # something may have been notified before
-                for notice in connection.notifies(timeout=BEAT_SECONDS, stop_after=1):
-                    sender, *names = notice.payload.split()
-                    if sender != self._me:
-                        self._deliver(set(names))
-            except Exception as error:  # noqa: BLE001  # as above: without this thread nothing is heard
+                    while not self._closed:
+                        self._hear(connection)
+            except Exception as error:  # noqa: BLE001  # without this thread nothing is heard
                 log.warning("listener_lost", error=f"{type(error).__name__}: {error}")
-                connection = _close(connection)
                 time.sleep(RETRY_SECONDS)
-        _close(connection)
+
+    def _hear(self, connection: psycopg.Connection[Row]) -> None:
+        notices = list(connection.notifies(timeout=BEAT_SECONDS, stop_after=1))
+        if not notices:  # is the server still there?
+            connection.execute("SELECT 1")
+        for notice in notices:
+            sender, *names = notice.payload.split()
+            if sender != self._me:
+                self._deliver(set(names))
 
     def _deliver(self, names: set[str]) -> None:
         if self._on_notify is not None and not self._closed:
@@ -385,9 +385,3 @@ def _portions(names: Sequence[str]) -> Generator[str]:
         text = f"{text} {name}" if text else name
     if text:
         yield text
-
-
-def _close(connection: psycopg.Connection[Row] | None) -> None:
-    if connection is not None:
-        with contextlib.suppress(psycopg.Error):
-            connection.close()

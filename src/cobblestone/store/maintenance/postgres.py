@@ -45,9 +45,8 @@ def dump(address: str, target: Path, *, queries: Sequence[str] = ()) -> list[lis
     """
     with connect(address) as connection:
         program = _program("pg_dump", connection.info.server_version // 10000)
-        connection.execute(
-            "SET idle_in_transaction_session_timeout = 0"
-        )  # the program works for us meanwhile
+        # the program works for us meanwhile
+        connection.execute("SET idle_in_transaction_session_timeout = 0")
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         found = [connection.execute(query.encode()).fetchall() for query in queries]
         for (snapshot,) in connection.execute("SELECT pg_export_snapshot()").fetchall():
