@@ -261,9 +261,7 @@ class PostgresConnection:
             self.close()
             try:
                 self._open()
-            except (
-                StoreError
-            ) as error:  # which tells the operator where the database is: clients need not know
+            except StoreError as error:  # it names the database, for operators; clients need not know
                 log.error("database_lost", error=str(error))
                 raise psycopg.OperationalError("it cannot be reached") from error
         if len(self._prepared) >= MAX_PREPARED:  # here no statement waits that was bound to a name
