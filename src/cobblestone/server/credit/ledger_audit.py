@@ -219,8 +219,6 @@ class SpilledStatements(Spilled[int, CreditStatement]):
 
     def decay(self, ids: range, *, now: float) -> None:
         """Bring the averages of rows with these ids up to date that nothing touched for a day."""
-        if not math.isfinite(now):
-            return
         near = self._near
         for row_id in ids if len(ids) < len(near) else near:
             if row_id in ids and row_id in near and (recent := idle_decayed(near[row_id].recent, now=now)):
@@ -228,7 +226,7 @@ class SpilledStatements(Spilled[int, CreditStatement]):
         # What is in memory as well is out of date here, and will be written again.
         self._far.execute(
             "UPDATE entry SET value = decayed(value, time, ?1), time = ?1"
-            " WHERE key BETWEEN ?2 AND ?3 AND value > ?4 AND ?1 - time >= ?5",
+            " WHERE key BETWEEN ?2 AND ?3 AND value > ?4 AND ?1 - time BETWEEN ?5 AND 1e300",  # not of an infinite time
             (now, ids.start, ids.stop - 1, SMALLEST_IDLE, SECONDS_PER_DAY),
         )
 
