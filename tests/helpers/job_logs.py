@@ -38,7 +38,7 @@ from cobblestone.policy.credit.claims import (
     VersionStatistics,
     WorkunitFacts,
 )
-from cobblestone.policy.credit.rac import HALF_LIFE, OWNERS, CreditTotals, common_moment
+from cobblestone.policy.credit.rac import OWNERS, CreditTotals, common_moment
 from cobblestone.policy.credit.registry import find_scales
 from cobblestone.policy.credit.scales import VersionRecord
 from cobblestone.policy.credit.system import CreditSystem
@@ -147,7 +147,6 @@ class ReplayOptions:
 
     unit: CreditUnit = DEPLOYED
     max_granted: float | None = None
-    half_life: float = HALF_LIFE
     scale_interval: float = SCALE_INTERVAL
     host_scale_check: bool = False  #: the app's option: host scales of proven hosts only
     credit_per_cpu_second: float = 0.0  #: second system: published average; 0: of the log's own sums
@@ -244,7 +243,7 @@ class Run:
         }
         self.book = CreditBook()
         self.terms = GrantTerms(system=system, unit=options.unit, max_granted=options.limit)
-        self.totals = CreditTotals(half_life=options.half_life)
+        self.totals = CreditTotals()
         self.version_facts: dict[AppVersionId, tuple[int, bool]] = {}  # app, GPU
         self.provisional: dict[int, list[tuple[int, float]]] = {}  # by result: line and credit of messages
         self.over: set[int] = set()  # results

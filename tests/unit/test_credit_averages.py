@@ -209,7 +209,6 @@ def test_the_daily_task_decays_what_nothing_updated_for_a_day() -> None:
     assert idle_decayed(RecentAverage(10.0, NOW - DAY / 2), now=NOW) is None
     assert idle_decayed(RecentAverage(10.0, NOW - DAY), now=NOW) is not None
     assert idle_decayed(RecentAverage(0.1, NOW - WEEK), now=NOW) is None
-    assert idle_decayed(RecentAverage(0.05, NOW - WEEK), now=NOW, smallest=0.0) is not None
 
 
 # -------------------------------------------------------------------------------------- running averages

@@ -10,7 +10,6 @@ import pytest
 from tests.helpers.credit_builders import NOW, VERSION, WORKUNIT, facts
 
 from cobblestone.domain.hosts import HostVersionStatistics
-from cobblestone.domain.statistics import CreditStatement
 from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.policy.credit.book import (
     CreditBook,
@@ -192,18 +191,6 @@ def test_totals_add_up_for_everybody_whom_an_entry_names_and_for_nobody_else() -
     }
     totals.correct((1, None, None, None), credit=-7.0, granted_time=NOW, now=NOW)
     assert totals.rows["host"][1].total == 0.0
-
-
-def test_only_rows_that_rest_decay() -> None:
-    totals = CreditTotals()
-    totals.open((1, None, None, None))
-    totals.open((2, None, None, None))
-    totals.credit([((1, None, None, None), 100.0, NOW - 10.0)], now=NOW)
-    totals.credit([((2, None, None, None), 100.0, NOW - 10.0)], now=NOW)
-    before = dict(totals.rows["host"])
-    totals.decay("host", range(1, 2), now=NOW + 7 * 86400.0)
-    assert totals.rows["host"][1].recent.value == pytest.approx(before[1].recent.value / 2)
-    assert totals.rows["host"][2] == before[2] != CreditStatement()
 
 
 def test_a_probation_ends_after_one_delay_bound_however_much_work_a_busy_host_takes() -> None:

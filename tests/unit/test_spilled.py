@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 
 from cobblestone.domain.errors import StoreError
+from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
+from cobblestone.policy.credit.rac import idle_decayed
+from cobblestone.server.credit.ledger_audit import SpilledStatements
 from cobblestone.store.engine import spilled
 from cobblestone.store.engine.spilled import Spilled
 
@@ -59,3 +63,32 @@ def test_a_disk_that_is_full_is_told_in_words(monkeypatch: pytest.MonkeyPatch):
     found._far.execute("PRAGMA max_page_count = 20")
     with pytest.raises(StoreError, match=r"No room for temporary files: .* full\. Set SQLITE_TMPDIR"):
         found.update(dict.fromkeys(range(200), "x" * 4000))
+
+
+@pytest.mark.parametrize("near", [1, 7, 1000])
+def test_statements_decay_in_their_file_to_the_last_bit(monkeypatch: pytest.MonkeyPatch, near: int):
+    monkeypatch.setattr(spilled, "MAX_NEAR", near)
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    found = SpilledStatements()
+    expected: dict[int, CreditStatement] = {}
+    now = 1.7e9
+    for _ in range(3000):
+        now += rng.random() * SECONDS_PER_DAY
+        key = rng.randrange(1, 60)
+        match rng.randrange(4):
+            case 0 | 1:
+                value = rng.choice([0.0, 0.1, 0.2, rng.random() * 1000])
+                found[key] = expected[key] = CreditStatement(rng.random(), RecentAverage(value, now))
+            case 2:
+                assert found.get(key) == expected.get(key)
+            case _:
+                ids = range(key, key + rng.choice([1, 20, 10**12]))
+                at = rng.choice([now, now, now, math.nan, math.inf])
+                found.decay(ids, now=at)
+                for row_id in sorted(set(expected) & set(range(key, min(ids.stop, 60)))):
+                    recent = idle_decayed(expected[row_id].recent, now=at)
+                    if recent is not None:
+                        expected[row_id] = CreditStatement(expected[row_id].total, recent)
+    assert dict(found) == expected

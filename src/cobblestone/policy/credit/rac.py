@@ -87,23 +87,15 @@ def decayed(average: RecentAverage, now: float, half_life: float = HALF_LIFE) ->
     return _bounded(average.value) * math.exp(-_elapsed(average.time, now) * math.log(2.0) / half_life)
 
 
-def credited(
-    statement: CreditStatement, *, credit: float, work_start: float, now: float, half_life: float = HALF_LIFE
-) -> CreditStatement:
+def credited(statement: CreditStatement, *, credit: float, work_start: float, now: float) -> CreditStatement:
     """Add granted credit to a total and its recent average (host, user, team or app version)."""
-    recent = update_average(
-        statement.recent, credit=credit, work_start=work_start, now=now, half_life=half_life
-    )
+    recent = update_average(statement.recent, credit=credit, work_start=work_start, now=now)
     added = credit if math.isfinite(credit) else 0.0
     return CreditStatement(_bounded(statement.total + added), recent)
 
 
 def credited_together(
-    statement: CreditStatement,
-    shares: Iterable[tuple[float, float]],
-    *,
-    now: float,
-    half_life: float = HALF_LIFE,
+    statement: CreditStatement, shares: Iterable[tuple[float, float]], *, now: float
 ) -> CreditStatement:
     """Add several grants of one moment, each (credit, work start): the same figures as by `credited`, one by one.
 
@@ -111,11 +103,11 @@ def credited_together(
     """
     waiting = iter(shares)
     for credit, work_start in waiting:
-        statement = credited(statement, credit=credit, work_start=work_start, now=now, half_life=half_life)
+        statement = credited(statement, credit=credit, work_start=work_start, now=now)
         if statement.recent.time == now != 0.0:
             break
     total, value = statement.total, statement.recent.value
-    gain = SECONDS_PER_DAY / half_life
+    gain = SECONDS_PER_DAY / HALF_LIFE
     for credit, _ in waiting:
         if math.isfinite(credit):
             value = _bounded(value + math.log(2.0) * credit * gain)
@@ -124,23 +116,23 @@ def credited_together(
 
 
 def correct_average(
-    average: RecentAverage, *, credit: float, granted_time: float, now: float, half_life: float = HALF_LIFE
+    average: RecentAverage, *, credit: float, granted_time: float, now: float
 ) -> RecentAverage:
     """Take back (negative) or add credit that was granted, wrongly or too little, at ``granted_time``.
 
     What is left of that grant in the average has decayed since; exactly that much is corrected, at most to 0.
     """
-    decayed_now = decayed(average, now, half_life)
+    decayed_now = decayed(average, now)
     if not math.isfinite(now):
         return average
-    remaining = credit * math.exp(-_elapsed(granted_time, now) * math.log(2.0) / half_life)
-    change = math.log(2.0) * remaining * (SECONDS_PER_DAY / half_life)
+    remaining = credit * math.exp(-_elapsed(granted_time, now) * math.log(2.0) / HALF_LIFE)
+    change = math.log(2.0) * remaining * (SECONDS_PER_DAY / HALF_LIFE)
     if not math.isfinite(change):
         change = 0.0
     return RecentAverage(_bounded(decayed_now + change), now)
 
 
-def common_moment(grants: Sequence[tuple[float, float]], *, half_life: float = HALF_LIFE) -> float:
+def common_moment(grants: Sequence[tuple[float, float]]) -> float:
     """Return the one moment at which the sum of several grants, each (credit > 0, Unix seconds), would have left the same.
 
     h log2(sum of c 2^(t / h) / sum of c): it does not depend on when one looks, so one correction takes back all of them.
@@ -151,23 +143,16 @@ def common_moment(grants: Sequence[tuple[float, float]], *, half_life: float = H
     latest = max(time for _, time in grants)
     total = float_sum(credit for credit, _ in grants)
     remaining = float_sum(
-        credit * math.exp((time - latest) * math.log(2.0) / half_life) for credit, time in grants
+        credit * math.exp((time - latest) * math.log(2.0) / HALF_LIFE) for credit, time in grants
     )
-    return latest + half_life * math.log2(remaining / total)
+    return latest + HALF_LIFE * math.log2(remaining / total)
 
 
 def corrected(
-    statement: CreditStatement,
-    *,
-    credit: float,
-    granted_time: float,
-    now: float,
-    half_life: float = HALF_LIFE,
+    statement: CreditStatement, *, credit: float, granted_time: float, now: float
 ) -> CreditStatement:
     """Return a total and its recent average after a correction of a grant of ``granted_time``; see `correct_average`."""
-    recent = correct_average(
-        statement.recent, credit=credit, granted_time=granted_time, now=now, half_life=half_life
-    )
+    recent = correct_average(statement.recent, credit=credit, granted_time=granted_time, now=now)
     added = credit if math.isfinite(credit) else 0.0
     return CreditStatement(_bounded(statement.total + added), recent)
 
@@ -178,16 +163,14 @@ def joined(one: CreditStatement, other: CreditStatement, *, now: float) -> Credi
     return CreditStatement(_bounded(one.total + other.total), RecentAverage(value, now))
 
 
-def idle_decayed(
-    average: RecentAverage, *, now: float, half_life: float = HALF_LIFE, smallest: float = SMALLEST_IDLE
-) -> RecentAverage | None:
+def idle_decayed(average: RecentAverage, *, now: float) -> RecentAverage | None:
     """Return the average after the daily statistics task, or None when the task leaves it alone.
 
-    Source: BOINC's ``update_stats``: averages above ``smallest`` that nothing has updated for a day.
+    Source: BOINC's ``update_stats``: averages above `SMALLEST_IDLE` that nothing has updated for a day.
     """
-    if average.value <= smallest or now - average.time < SECONDS_PER_DAY:
+    if average.value <= SMALLEST_IDLE or now - average.time < SECONDS_PER_DAY:
         return None
-    return update_average(average, credit=0.0, work_start=now, now=now, half_life=half_life)
+    return update_average(average, credit=0.0, work_start=now, now=now)
 
 
 #: Kinds of owners, by the tables of their rows.
@@ -203,10 +186,9 @@ class CreditTotals:
     Whoever drives it fills `rows` with those that it keeps; entries for others change nothing.
     """
 
-    def __init__(self, *, half_life: float = HALF_LIFE) -> None:
-        """Begin without rows; ``half_life`` of the recent averages in seconds."""
+    def __init__(self) -> None:
+        """Begin without rows."""
         self.rows: dict[str, MutableMapping[int, CreditStatement]] = {kind: {} for kind in OWNERS}
-        self._half_life = half_life
 
     def open(self, owners: Owners) -> None:
         """Begin to keep the rows that an entry names."""
@@ -224,16 +206,14 @@ class CreditTotals:
         for (kind, row_id), amounts in by_row.items():
             rows = self.rows[kind]
             if row_id in rows:
-                rows[row_id] = credited_together(rows[row_id], amounts, now=now, half_life=self._half_life)
+                rows[row_id] = credited_together(rows[row_id], amounts, now=now)
 
     def correct(self, owners: Owners, *, credit: float, granted_time: float, now: float) -> None:
         """Take back (negative) or add what was granted at ``granted_time``."""
         for kind, row_id in zip(OWNERS, owners, strict=True):
             rows = self.rows[kind]
             if row_id is not None and row_id in rows:
-                rows[row_id] = corrected(
-                    rows[row_id], credit=credit, granted_time=granted_time, now=now, half_life=self._half_life
-                )
+                rows[row_id] = corrected(rows[row_id], credit=credit, granted_time=granted_time, now=now)
 
     def merge(self, kind: str, earlier: int, later: int, *, now: float) -> None:
         """Let one row have what two had; nothing is left of ``earlier``."""
@@ -241,13 +221,3 @@ class CreditTotals:
         if earlier in rows and later in rows:
             rows[later] = joined(rows[earlier], rows[later], now=now)
             rows[earlier] = CreditStatement(0.0, RecentAverage(0.0, now))
-
-    def decay(self, kind: str, ids: range, *, now: float) -> None:
-        """Bring the averages of rows with these ids up to date that nothing touched for a day."""
-        rows = self.rows[kind]
-        for row_id in ids if len(ids) < len(rows) else rows:
-            if row_id in ids and row_id in rows:
-                statement = rows[row_id]
-                recent = idle_decayed(statement.recent, now=now, half_life=self._half_life)
-                if recent is not None:
-                    rows[row_id] = CreditStatement(statement.total, recent)

@@ -27,11 +27,11 @@ from itertools import chain
 
 from cobblestone.api_schema.operation import CreditDifference
 from cobblestone.domain.apps import GENERALISED
-from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
+from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage, RunningAverage
 from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.policy.credit import book as books
 from cobblestone.policy.credit import claims
-from cobblestone.policy.credit.rac import OWNERS, CreditTotals
+from cobblestone.policy.credit.rac import OWNERS, SMALLEST_IDLE, CreditTotals, idle_decayed, update_average
 from cobblestone.server.credit.ledger_replay import LedgerReplay
 from cobblestone.server.credit.systems import find_system
 from cobblestone.store.catalog import apps
@@ -202,6 +202,39 @@ def recompute(db: Database) -> LedgerAudit:
     return _Recomputation(db).run()
 
 
+class SpilledStatements(Spilled[int, CreditStatement]):
+    """Totals and averages; those that are not in memory decay in their file, many times faster than one by one."""
+
+    _columns = "total, value, time"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._far.create_function("decayed", 3, _decayed, deterministic=True)
+
+    def _packed(self, value: CreditStatement) -> tuple[object, ...]:
+        return value.total, value.recent.value, value.recent.time
+
+    def _unpacked(self, row: tuple[float, ...]) -> CreditStatement:
+        return CreditStatement(row[0], RecentAverage(row[1], row[2]))
+
+    def decay(self, ids: range, *, now: float) -> None:
+        """Bring the averages of rows with these ids up to date that nothing touched for a day."""
+        near = self._near
+        for row_id in ids if len(ids) < len(near) else near:
+            if row_id in ids and row_id in near and (recent := idle_decayed(near[row_id].recent, now=now)):
+                near[row_id] = CreditStatement(near[row_id].total, recent)
+        # What is in memory as well is out of date here, and will be written again.
+        self._far.execute(
+            "UPDATE entry SET value = decayed(value, time, ?1), time = ?1"
+            " WHERE key BETWEEN ?2 AND ?3 AND value > ?4 AND ?1 - time BETWEEN ?5 AND 1e300",  # not of an infinite time
+            (now, ids.start, ids.stop - 1, SMALLEST_IDLE, SECONDS_PER_DAY),
+        )
+
+
+def _decayed(value: float, time: float, now: float) -> float:
+    return update_average(RecentAverage(value, time), credit=0.0, work_start=now, now=now).value
+
+
 class _Recomputation:
     """State of one replay."""
 
@@ -209,10 +242,14 @@ class _Recomputation:
         self._db = db
         self._audit = LedgerAudit()
         self._totals = CreditTotals()
+        self._statements = {table: SpilledStatements() for table in OWNERS}
+        self._totals.rows.update(self._statements)
         for table in OWNERS:
-            self._totals.rows[table] = Spilled()
             self._begin(table, ((id_, made) for id_, made, _ in ledger.all_statements(db, table)))
-        self._begin("host", ledger.creation_before_merges(db))
+        created: Spilled[int, float] = Spilled()
+        for host_id, made in ledger.creation_before_merges(db):
+            created.setdefault(host_id, made)
+        self._begin("host", created.items())
         self._book = books.CreditBook()
         self._book.hosts, self._book.messages, self._book.owner_messages = Spilled(), Spilled(), Spilled()
         self._statistics = StatisticsChain(db, self._book, self._audit)
@@ -258,7 +295,7 @@ class _Recomputation:
 
     def _decay_until(self, entry_id: int) -> None:
         while (done := self._next_pass) is not None and done.last_entry_id < entry_id:
-            self._totals.decay(done.table, range(done.first_id, done.last_id + 1), now=done.time)
+            self._statements[done.table].decay(range(done.first_id, done.last_id + 1), now=done.time)
             self._next_pass = next(self._passes, None)
 
     def _check_amounts(self, group: list[LedgerLine]) -> None:

@@ -307,10 +307,10 @@ def merge_hosts(
 def creation_before_merges(db: Database) -> Iterator[tuple[int, float]]:
     """Yield when the surviving records of merged computers were created, by host: the rows hold the time of the oldest.
 
-    What comes last of a host is right.
+    What comes first of a host is right.
     """
-    sql = f"SELECT host_id, facts, id FROM credit_entry WHERE kind = '{MERGE}' AND id < ? ORDER BY id DESC"
-    for host_id, facts, _ in db.stream(sql, after=(2**62,)):
+    sql = f"SELECT host_id, facts FROM credit_entry WHERE id > ? AND id <= ? AND kind = '{MERGE}' ORDER BY id"
+    for host_id, facts in db.in_parts(sql, "credit_entry"):
         # damaged: `ledger` says so
         with contextlib.suppress(msgspec.MsgspecError, KeyError, TypeError, ValueError):
             yield host_id, float(msgspec.json.decode(facts)["created"])

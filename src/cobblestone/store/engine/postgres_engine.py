@@ -26,6 +26,8 @@ TRIPS = 20
 LONGEST_TRIP = 0.5
 #: A process that was stopped in the middle of a write loses its connection after that, and with it its locks.
 IDLE_SECONDS = 10.0
+#: A reader holds no locks, and may have to put millions of rows in order between two questions.
+READ_IDLE_SECONDS = 120.0
 
 #: Writes find rows by keys.  A plan that reads a whole table, small when it was made, would stay after the table has grown.
 _WRITING = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
@@ -49,7 +51,11 @@ class PostgresEngine:
         def serving() -> tuple[psycopg.Connection[Row], float]:
             connection = connect(self._address, answer_seconds=seconds)
             away = TRIPS * _round_trip(connection)
-            limits = {"lock": LOCK_SECONDS + away, "statement": seconds - 1 + away, "idle": IDLE_SECONDS}
+            limits = {
+                "lock": LOCK_SECONDS + away,
+                "statement": seconds - 1 + away,
+                "idle": READ_IDLE_SECONDS if read_only else IDLE_SECONDS,
+            }
             milliseconds = {name: round(1000 * limit) for name, limit in limits.items()}
             connection.execute(_SERVING.format(**milliseconds).encode(), prepare=False)
             if not read_only:

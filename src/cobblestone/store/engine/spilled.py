@@ -26,6 +26,8 @@ class Spilled(MutableMapping[K, V]):
     Keys are integers, texts, or tuples of them.  New keys must not come while it is iterated over.
     """
 
+    _columns = "value"  #: of the file, beside the key
+
     def __init__(self) -> None:
         self._near: dict[K, V] = {}
         self._n = 0
@@ -34,16 +36,25 @@ class Spilled(MutableMapping[K, V]):
         weakref.finalize(self, self._far.close)
         self._far.executescript(
             "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-            "CREATE TABLE entry (key PRIMARY KEY, value) WITHOUT ROWID;"
+            f"CREATE TABLE entry (key PRIMARY KEY, {self._columns}) WITHOUT ROWID;"
         )
+        places = ", ".join("?" * (2 + self._columns.count(",")))
+        self._write = f"INSERT OR REPLACE INTO entry VALUES ({places})"
+
+    def _packed(self, value: V) -> tuple[object, ...]:
+        """Return the columns of a value in the file."""
+        return (pickle.dumps(value, 5),)
+
+    def _unpacked(self, row: tuple[Any, ...]) -> V:
+        return pickle.loads(row[0])  # noqa: S301  # what `_packed` wrote
 
     def __getitem__(self, key: K) -> V:
         if key not in self._near:
-            find, some = "SELECT value FROM entry WHERE key = ?", self._n > len(self._near)
+            find, some = f"SELECT {self._columns} FROM entry WHERE key = ?", self._n > len(self._near)
             row = self._far.execute(find, (_plain(key),)).fetchone() if some else None
             if row is None:
                 raise KeyError(key)
-            self._keep(key, pickle.loads(row[0]))  # noqa: S301  # what `_spill` wrote
+            self._keep(key, self._unpacked(row))
         return self._near[key]
 
     def __setitem__(self, key: K, value: V) -> None:
@@ -78,10 +89,10 @@ class Spilled(MutableMapping[K, V]):
         self._near[key] = value
 
     def _spill(self) -> None:
-        rows = [(_plain(key), pickle.dumps(value, 5)) for key, value in self._near.items()]
+        rows = [(_plain(key), *self._packed(value)) for key, value in self._near.items()]
         try:
             self._far.execute("BEGIN")
-            self._far.executemany("INSERT OR REPLACE INTO entry VALUES (?, ?)", rows)
+            self._far.executemany(self._write, rows)
             self._far.execute("COMMIT")
         except sqlite3.Error as error:
             raise StoreError(f"No room for temporary files: {error}. Set SQLITE_TMPDIR.") from error

@@ -58,7 +58,8 @@ _COUNTS = {
     "called_again": _with_function(_CALLED_AGAIN),
     "deletion": f"SELECT COUNT(*) FROM workunit WHERE {steps.DELETABLE}",
     "users": "SELECT COUNT(*) FROM user_account",
-    "hosts": "SELECT COUNT(*) FROM host WHERE merged_into IS NULL",
+    # Both by their indexes; those that are not merged stand in none, and all rows would be read.
+    "hosts": "SELECT (SELECT COUNT(*) FROM host) - (SELECT COUNT(*) FROM host WHERE merged_into IS NOT NULL)",
     "hosts_active": "SELECT COUNT(*) FROM host WHERE merged_into IS NULL AND rpc_time > ?",
     "batches_open": f"SELECT COUNT(*) FROM batch WHERE {steps.OPEN_BATCH}",
     "results_created": "SELECT COALESCE(MAX(id), 0) FROM result",

@@ -213,8 +213,7 @@ def proven_speeds(db: Database, *, results: int = 2000) -> list[float]:
     fastest: dict[int, float] = {}
     for user_id, text in db.query(
         "SELECT user_id, description FROM host WHERE id IN (SELECT host_id FROM"
-        " (SELECT host_id FROM credit_entry WHERE kind IN ('grant', 'release') ORDER BY id DESC LIMIT ?) newest)",
-        (results,),
+        f" (SELECT host_id FROM credit_entry WHERE kind IN ('grant', 'release') ORDER BY id DESC LIMIT {results}) newest)"
     ):
         speed = _decode_processors(text).p_fpops
         fastest[user_id] = max(speed, fastest.get(user_id, 0.0))
