@@ -127,7 +127,7 @@ class LiveProject:
         self.database.close()
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(30)
+            self.process.wait(60)
         for in_front in (self.proxy, self.nginx, self.redirecting):
             if in_front is not None:
                 in_front.close()

@@ -59,7 +59,7 @@ def test_a_log_that_cannot_be_written_stops_nothing(folder: Path):
             httpx.post(url + "cgi-bin/file_upload_handler", content=b"nonsense", timeout=30, verify=False)
         assert answers(url) == 200
         server.send_signal(signal.SIGTERM)
-        server.wait(20)
+        server.wait(60)
     finally:
         server.kill()
         server.wait()
@@ -91,7 +91,7 @@ def test_readiness_says_within_seconds_that_the_database_hangs(folder: Path):
         for process in psutil.Process(server.pid).children(recursive=True):
             process.kill()
         server.terminate()
-        server.wait(30)
+        server.wait(60)
 
 
 def test_readiness_is_true_while_the_disk_is_full(folder: Path, tmp_path: Path):
@@ -116,7 +116,7 @@ def test_readiness_is_true_while_the_disk_is_full(folder: Path, tmp_path: Path):
         for process in psutil.Process(server.pid).children(recursive=True):
             process.kill()
         server.terminate()
-        server.wait(30)
+        server.wait(60)
 
 
 def fill(path: Path) -> None:

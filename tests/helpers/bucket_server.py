@@ -77,7 +77,7 @@ class BucketServer:
     def close(self) -> None:
         self.client.close()
         self._process.kill()
-        self._process.wait(20)
+        self._process.wait(60)
         self._folder.cleanup()
 
 

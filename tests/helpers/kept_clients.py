@@ -49,7 +49,7 @@ def stop_in_the_middle(root: Path) -> None:
         project.wait(all_run, *clients, seconds=120, what="two tasks on each client")
         assert project.process is not None
         project.process.terminate()
-        project.process.wait(30)
+        project.process.wait(60)
         for client in clients:
             client.wait_for(lambda client=client: _in_the_middle(client), seconds=120, what="one ended")
     finally:

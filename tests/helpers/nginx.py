@@ -111,5 +111,5 @@ class Nginx:
 
     def close(self) -> None:
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(60)
         self._folder.cleanup()

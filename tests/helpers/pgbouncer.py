@@ -55,5 +55,5 @@ class Pgbouncer:
 
     def close(self) -> None:
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(60)
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -50,7 +50,7 @@ class Server:
     def stop(self) -> None:
         assert self.process is not None
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(60)
 
 
 class RemoteWorld:

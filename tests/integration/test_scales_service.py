@@ -292,7 +292,7 @@ def test_the_command_collects_answers_and_ends_on_an_interrupt(
         assert any("scales_collected" in line for line in lines)
         assert parse_published_scales(read_document(address)) == {"cuda": pytest.approx(WITHOUT_A_LIE)}
         service.send_signal(signal.SIGINT)
-        assert service.wait(20) == 0
+        assert service.wait(60) == 0
 
 
 def test_published_scales_that_cannot_be_fetched_are_said(tmp_path: Path) -> None:

@@ -263,7 +263,7 @@ def test_a_second_launcher_in_the_slot_waits_and_then_postpones_the_job(slot: Sl
     assert "another process works in this slot" in slot.read("stderr.txt")
     assert process_state(pid) in "RS"
     first.terminate()
-    assert first.wait(timeout=30) == 0
+    assert first.wait(timeout=60) == 0
 
 
 def test_a_second_launcher_takes_over_when_the_first_has_ended(slot: Slot) -> None:
@@ -272,7 +272,7 @@ def test_a_second_launcher_takes_over_when_the_first_has_ended(slot: Slot) -> No
     (slot.folder / "pid").unlink()
     slot.start(SLEEP)
     os.kill(first.pid, signal.SIGTERM)
-    assert first.wait(timeout=30) == 0
+    assert first.wait(timeout=60) == 0
     assert slot.pid() != old
 
 

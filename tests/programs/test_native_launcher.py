@@ -512,7 +512,7 @@ def test_a_second_launcher_waits_for_the_first(slot: WasmSlot):
     with pytest.raises(subprocess.TimeoutExpired):
         second.wait(0.5)
     first.send_signal(signal.SIGTERM)
-    assert first.wait(20) == 0
+    assert first.wait(60) == 0
     slot.send(CONTROL, "<abort/>")
     assert slot.wait() == 194
 
@@ -542,7 +542,7 @@ def test_a_job_interrupted_anywhere_gives_the_same_bytes(slot: WasmSlot, tmp_pat
     process = slot.start_module()
     until((slot.room / "state").exists)  # however busy the machine is, one of them comes after a checkpoint
     process.kill()
-    process.wait(20)
+    process.wait(60)
     slot.start_module()
     assert slot.wait() == 0
     assert (slot.folder / "output").read_bytes() == expected
@@ -563,7 +563,7 @@ def test_a_killed_job_goes_on_with_its_random_bytes_its_time_and_its_count(slot:
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
         process.kill()
-        process.wait(20)
+        process.wait(60)
         slot.start_module()
         assert slot.wait() == 0
         assert (slot.folder / "output").read_bytes() == expected
@@ -617,7 +617,7 @@ def test_files_bytes_and_count_do_not_depend_on_suspends_kills_and_the_volunteer
             process.send_signal(how)
         else:
             slot.send(CONTROL, "<quit/>")
-        process.wait(20)
+        process.wait(60)
         slot.memory[1024 * CONTROL] = 0
         if (slot.folder / "boinc_finish_called").exists():
             break
@@ -687,7 +687,7 @@ def interrupt(slot: WasmSlot, seconds: float, number: signal.Signals) -> None:
     with suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
     process.send_signal(number)
-    process.wait(20)
+    process.wait(60)
 
 
 def test_the_library_of_the_tests_is_the_pinned_one():
