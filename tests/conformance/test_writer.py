@@ -285,7 +285,7 @@ def test_a_restarted_server_is_found_again():
         server.stop(abruptly=True)
         with pytest.raises(StoreError, match="could not store this"):
             add(store, "lost").result()
-        with pytest.raises(StoreError, match="Is PostgreSQL running"):
+        with pytest.raises(StoreError, match="it cannot be reached"):
             titles(store)
         server.start()
         add(store, "after").result()
