@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +11,13 @@ import pytest
 from cobblestone.domain.apps import App, AppVersion
 from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.job_form import JobForm
+from cobblestone.domain.reasons import Finding
 from cobblestone.domain.values import AppId, AppVersionId
 from cobblestone.policy.dispatch.rollout import RolloutPlan, RolloutState, begin_rollout
 from cobblestone.server.operation.doctor import CHECKS
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine import reading
-from cobblestone.store.engine.database import Store, Transaction
+from cobblestone.store.engine.database import Database, Store, Transaction
 from cobblestone.store.operation import audit, interventions, invariants
 from cobblestone.store.operation import figures as operation
 from cobblestone.store.operation.audit import Actor
@@ -147,6 +149,32 @@ def test_every_row_is_in_one_part_of_a_table(filled: Store, monkeypatch: pytest.
         (3, 4),
     ]  # also where more rows share a key than a part should have
     assert filled.read(lambda db: list(db.in_parts("SELECT 1 WHERE ? < ?", "team"))) == [(1,)]
+
+
+def test_how_many_rows_a_check_will_look_at_is_known_when_it_begins(filled: Store):
+    filled.write(lambda tx: tx.execute("ANALYZE"))
+
+    def begun(find: Callable[[Database], Iterator[Finding]]) -> tuple[int, int]:
+        def look(db: Database) -> tuple[int, int]:
+            found = find(db)
+            next(found)
+            expected, _ = db.n_to_look_at, list(found)
+            return expected, db.n_looked_at
+
+        return filled.read(look)
+
+    assert begun(invariants.credited_once)[0] == 3 * 4  # three times over all results
+    filled.write(lambda tx: tx.execute("UPDATE workunit SET transition_time = NULL"))
+    assert begun(invariants.workunit_states) == (3, 3)
+
+
+def test_a_check_of_empty_tables_expects_no_rows(store: Store):
+    def look(db: Database) -> int:
+        list(invariants.orphans(db))
+        return db.n_to_look_at
+
+    store.write(lambda tx: tx.execute("ANALYZE"))
+    assert store.read(look) == 0
 
 
 def test_every_question_of_the_doctor_is_understood(filled: Store):

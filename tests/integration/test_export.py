@@ -24,6 +24,7 @@ from cobblestone.domain.values import UserId
 from cobblestone.policy.credit.history import FIRST_SECONDS, KEEP_DELETIONS, LATE_SECONDS
 from cobblestone.server.daemons.housekeeping import BadgeKeeper, export_if_due, keep_accounts
 from cobblestone.server.files.exports import ExportReport, last_export
+from cobblestone.server.operation import export as exporting
 from cobblestone.server.operation import export_files
 from cobblestone.server.operation.alerts import export_warnings
 from cobblestone.server.operation.export import make_export
@@ -316,6 +317,26 @@ def test_a_new_export_replaces_the_last_one_which_stays_for_its_readers(world: W
         assert not before.exists()
         assert b"ana" in gzip.decompress(reading.read())
     assert len(folders(world)) == 2
+
+
+def test_an_export_tells_how_far_it_is_and_from_the_second_on_of_how_many(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(exporting, "PAGE", 2)
+    for number in range(5):
+        add_user(world, f"u{number}")
+    told: list[str] = []
+    export(world, report=told.append)
+    assert [each for each in told if each.startswith("user:")] == ["user: 2", "user: 4"]
+    told.clear()
+    add_user(world, "one more")
+    add_user(world, "another")
+    export(world, report=told.append)
+    assert [each for each in told if each.startswith("user:")] == [
+        "user: 2 of about 5",
+        "user: 4 of about 5",
+        "user: 6",
+    ]
 
 
 def test_an_export_that_fails_leaves_the_last_one(world: World, monkeypatch: pytest.MonkeyPatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 from rich.console import Console
 
 from cobblestone.api_schema.operation import Check
@@ -11,8 +12,9 @@ from cobblestone.cli.project.upkeep import _Doing
 from cobblestone.sdk.api.connection import Unreachable
 
 
-def _checks(*rows: int) -> list[Check]:
-    return [Check(name="x", promise="", advice="", repair="", only_warns=False, rows=n) for n in rows]
+def _checks(*rows: int, of_about: int = 0) -> list[Check]:
+    alike = Check(name="x", promise="", advice="", repair="", only_warns=False, of_about=of_about)
+    return [msgspec.structs.replace(alike, rows=n) for n in rows]
 
 
 def _shown(doing: _Doing) -> str:
@@ -27,6 +29,13 @@ def test_rows_are_shown_as_soon_as_some_were_looked_at():
     doing = _Doing("2 of 9: totals …", lambda: next(answers))
     assert _shown(doing) == "2 of 9: totals …"
     assert _shown(doing) == "2 of 9: totals … 1,234,567 rows"
+
+
+def test_how_many_there_will_be_is_shown_until_there_were_more():
+    answers: Iterator[list[Check]] = iter([_checks(5000, of_about=20_000), _checks(20_001, of_about=20_000)])
+    doing = _Doing("3 of 9: orphans …", lambda: next(answers))
+    assert _shown(doing) == "3 of 9: orphans … 5,000 of about 20,000 rows"
+    assert _shown(doing) == "3 of 9: orphans … 20,001 rows"
 
 
 def test_a_server_that_is_gone_is_the_matter_of_the_check_itself():

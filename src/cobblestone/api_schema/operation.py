@@ -186,6 +186,7 @@ class Check(Reply, frozen=True):
     repair: str  #: what a repair does; empty: there is none
     only_warns: bool
     rows: int = 0  #: that a run that goes on has looked at so far
+    of_about: int = 0  #: rows that it will look at; 0: unknown
 
 
 class CheckList(Reply, frozen=True):

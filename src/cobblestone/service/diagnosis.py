@@ -44,7 +44,8 @@ class Check(Generic[C, P]):
     def described(self, going_on: Database | None = None) -> operation.Check:
         """Return what programs and people are told of it; ``going_on``: what a run looks at."""
         rows = 0 if going_on is None else going_on.n_looked_at
-        return form_of(operation.Check, self, repair=self.repair_text, rows=rows)
+        of_about = 0 if going_on is None else going_on.n_to_look_at
+        return form_of(operation.Check, self, repair=self.repair_text, rows=rows, of_about=of_about)
 
     def look(self, *args: P.args, **options: P.kwargs) -> operation.Diagnosis:
         """Run the check; return what it found."""

@@ -272,10 +272,12 @@ class _Doing:
     look: Callable[[], Sequence[Check]]
 
     def __rich__(self) -> str:
-        rows = 0
+        rows = of_about = 0
         with contextlib.suppress(CobblestoneError):  # the check itself will say so
-            rows = sum(each.rows for each in self.look())
-        return f"{self.text} {rows:,} rows" if rows else self.text
+            checks = self.look()
+            rows, of_about = sum(each.rows for each in checks), sum(each.of_about for each in checks)
+        of = f" of about {of_about:,}" if of_about > rows else ""
+        return f"{self.text} {rows:,}{of} rows" if rows else self.text
 
 
 def examine(

@@ -244,6 +244,8 @@ class _Recomputation:
         self._totals = CreditTotals()
         self._statements = {table: SpilledStatements() for table in OWNERS}
         self._totals.rows.update(self._statements)
+        # All owners twice, at the beginning and at the end.
+        db.will_look_at("credit_entry", "credit_entry", "result", "host_app_version", *OWNERS, *OWNERS)
         for table in OWNERS:
             self._begin(table, ((id_, made) for id_, made, _ in ledger.all_statements(db, table)))
         created: Spilled[int, float] = Spilled()

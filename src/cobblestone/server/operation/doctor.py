@@ -130,6 +130,7 @@ def _history(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 
 
 def _input_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    db.will_look_at("workunit", "file")
     needed, rows = invariants.needed_files(db), invariants.file_rows(db)
     for name, users in needed.items():
         if name not in rows:
@@ -157,7 +158,9 @@ def _file_contents(ctx: ServerContext, db: Database) -> Iterator[Finding]:
 
 
 def _output_files(ctx: ServerContext, db: Database) -> Iterator[Finding]:
+    db.will_look_at("upload", "upload")  # in the database, and on the disk
     for name, (nbytes,) in invariants.output_rows(db).items():
+        db.n_looked_at += 1
         yield from _kept(ctx, files.place_of(ctx.folder.upload, name), nbytes, "output", name)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,16 +18,19 @@ from cobblestone.ops.files import plain_pieces, unpacked_pieces
 from cobblestone.ops.settings import ExportSection
 from cobblestone.policy.credit.history import KEEP_DELETIONS, BadgeKind
 from cobblestone.server.core.project import ProjectFolder
-from cobblestone.server.files.exports import REPORT, ExportReport, new_export
+from cobblestone.server.files.exports import REPORT, ExportReport, last_export, new_export
 from cobblestone.server.operation import export_files
 from cobblestone.server.operation.export_files import check_formats, write_records
 from cobblestone.store.engine.database import Database
+from cobblestone.store.engine.reading import PAGE
 from cobblestone.store.maintenance.upgrade import check_revision
 from cobblestone.store.operation import exports, ranking
 from cobblestone.store.people import consents
 from cobblestone.store.schema.project import PROJECT
 from cobblestone.wire.project.statistics_export import write_specification, write_tables
 from cobblestone.wire.project.statistics_import import ExportReader, parse_tables, row_maker, split_files
+
+T = TypeVar("T")
 
 _FORMATS = {
     "gzip": (domain.ExportFormat.GZIP,),
@@ -49,7 +52,7 @@ def make_export(
         folder: of the project.
         now: Unix seconds.
         parquet: write columns, too, also if the settings do not say so.
-        report: is told what is being written.
+        report: is told what is being written, and how far it is: the last export says how many records there will be.
 
     Raises:
         Busy: another process exports.
@@ -69,8 +72,11 @@ def make_export(
     location = settings.database.url or folder.database
     check_revision(location, PROJECT)
     name = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    before = last_export(folder)
     with new_export(folder, name) as working, exports.snapshot(location) as db:
-        export = _Export(working, db, now, report, url=settings.project.url)
+        export = _Export(
+            working, db, now, report, url=settings.project.url, last={} if before is None else before.records
+        )
         for one in passes:
             export.write(one)
         summary = export.summary()
@@ -107,9 +113,17 @@ class _Export:
     """An export in progress, and its content so far."""
 
     def __init__(
-        self, folder: Path, db: Database, now: float, report: Callable[[str], None], *, url: str
+        self,
+        folder: Path,
+        db: Database,
+        now: float,
+        report: Callable[[str], None],
+        *,
+        url: str,
+        last: Mapping[str, int],
     ) -> None:
         self._folder, self._db, self._now, self._report, self._url = folder, db, now, report, url
+        self._last = last  #: records of the last export
         self._total_credit = 0.0
         self.records: dict[str, int] = {}
 
@@ -117,8 +131,15 @@ class _Export:
         """Write the files of one pass."""
         self._report(one.stem)
         records, form = self._source(one)
-        count = write_records(self._folder, one, records, form)
+        count = write_records(self._folder, one, self._reported(one, records), form)
         self.records.setdefault(one.table, count)
+
+    def _reported(self, one: domain.Enumeration, records: Iterator[T]) -> Iterator[T]:
+        about = self._last.get(one.table, 0)
+        for n, record in enumerate(records):
+            if n % PAGE == 0 and n:
+                self._report(f"{one.stem}: {n:,}" + (f" of about {about:,}" if about > n else ""))
+            yield record
 
     def _source(
         self, one: domain.Enumeration

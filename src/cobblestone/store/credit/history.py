@@ -198,6 +198,7 @@ def milestones_of(db: Database, owner: Owner, owner_id: int) -> list[Reached]:
 def unlike_ledger(db: Database) -> Iterator[tuple[Owner, int, float, float]]:
     """Yield owners whose days differ from the ledger up to the place that was reached, with both sums."""
     reached = int(meta(db, _MARK) or 0)
+    db.will_look_at("host", "user_account", "team")
     for owner in Owner:
         column = f"{owner}_id"
         rows = db.stream(

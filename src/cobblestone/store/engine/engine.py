@@ -89,6 +89,10 @@ class Connection(Protocol):
         """Return names of a table's columns, in order."""
         ...
 
+    def about_rows(self, table: str, /) -> int:
+        """Return about how many rows a table has, without counting them."""
+        ...
+
     def take_room(self) -> None:
         """Write something that needs disk space, and undo it."""
         ...

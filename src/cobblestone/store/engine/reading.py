@@ -57,6 +57,7 @@ class Database:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.n_looked_at = 0  #: rows that long queries have gone over so far
+        self.n_to_look_at = 0  #: about as many they will be; 0: unknown
 
     def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """Return all rows of a query."""
@@ -71,6 +72,10 @@ class Database:
             yield from rows
             self.n_looked_at += len(rows)
             after = rows[-1][-len(after) :]
+
+    def will_look_at(self, *tables: str) -> None:
+        """Note which tables long queries will go over, each as often as they do, for `n_to_look_at`."""
+        self.n_to_look_at = sum(map(self._connection.about_rows, tables))
 
     def in_parts(self, sql: str, table: str, key: str = "id") -> Iterator[Row]:
         """Yield the rows of a query about a part of a table, ``KEY > ? AND KEY <= ?``, for one part after the other."""

@@ -40,6 +40,7 @@ def _question(*queries: _Query) -> Callable[[Database], Iterator[Finding]]:
     """Return a function that looks for such rows."""
 
     def ask(db: Database) -> Iterator[Finding]:
+        db.will_look_at(*(query.kind for query in queries if "?" in query.sql))
         for query in queries:
             whole, key = "?" not in query.sql, query.key
             for row in db.query(query.sql) if whole else db.in_parts(query.sql, query.kind, key):
@@ -78,12 +79,14 @@ handed_to_one_host = _question(
 def workunit_states(db: Database) -> Iterator[Finding]:
     """Return workunits and results in states that the rules do not allow."""
     last = 0
+    db.will_look_at("workunit")
     while rows := db.query("SELECT id FROM workunit WHERE id > ? ORDER BY id LIMIT ?", (last, CHUNK)):
         ids = [row[0] for row in rows]
         for view in lifecycle.views(db, ids):
             for violation in check_invariants(view):
                 yield Finding(violation.code, "workunit", view.workunit.id, violation.text)
         last = ids[-1]
+        db.n_looked_at += len(ids)
 
 
 def look_again(tx: Transaction, workunit_ids: Sequence[int], *, now: float) -> int:
