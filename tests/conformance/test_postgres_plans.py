@@ -9,6 +9,31 @@ from cobblestone.store.engine.database import Database, Store
 from cobblestone.store.work import archive
 
 
+@pytest.mark.parametrize("role", ["read", "write"])
+def test_no_process_is_started_for_a_statement_however_large_the_tables_are(
+    postgres: PostgresServer, role: str
+):
+    store = Store(postgres.project_database(), readers=1)
+    store.write(
+        lambda tx: tx.execute(
+            "INSERT INTO workunit (name) SELECT 'w' || i FROM generate_series(1, 20000) AS i"
+        )
+    )
+    store.write(lambda tx: tx.execute("ANALYZE workunit"))
+
+    def plan(db: Database) -> str:
+        for free in ("setup_cost", "tuple_cost"):
+            db.query(f"SET LOCAL parallel_{free} = 0")
+        for each in ("table", "index"):
+            db.query(f"SET LOCAL min_parallel_{each}_scan_size = 0")
+        return str(db.query("EXPLAIN SELECT count(*) FROM workunit WHERE priority > 0"))
+
+    found = store.read(plan) if role == "read" else store.write(plan)
+    assert "workunit" in found
+    assert "Gather" not in found
+    store.close()
+
+
 def test_what_can_be_purged_is_found_without_sorting_all_of_it(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ):

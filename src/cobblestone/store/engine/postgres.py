@@ -21,8 +21,10 @@ OLDEST_VERSION = 14
 CONNECT_SECONDS = 3
 
 # Statements are prepared once and run many thousand times: planning them again, or compiling them, would cost more than it saves.
+# So would workers of their own: without the values of parameters, many rows are expected where a large table has few.
 _SESSION = (
     "SET synchronous_commit = on; SET jit = off; SET plan_cache_mode = force_generic_plan;"
+    " SET max_parallel_workers_per_gather = 0;"
     " SET client_min_messages = warning; SET idle_in_transaction_session_timeout = '120s';"
     " SET statement_timeout = {}"
 )
