@@ -6,13 +6,10 @@ import pytest
 from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.store.engine.database import Database, Store
-from cobblestone.store.work import archive
+from cobblestone.store.work import archive, batches, dispatch
 
 
-@pytest.mark.parametrize("role", ["read", "write"])
-def test_no_process_is_started_for_a_statement_however_large_the_tables_are(
-    postgres: PostgresServer, role: str
-):
+def test_no_process_is_started_for_a_statement_however_large_the_tables_are(postgres: PostgresServer):
     store = Store(postgres.project_database(), readers=1)
     store.write(
         lambda tx: tx.execute(
@@ -24,13 +21,37 @@ def test_no_process_is_started_for_a_statement_however_large_the_tables_are(
     def plan(db: Database) -> str:
         for free in ("setup_cost", "tuple_cost"):
             db.query(f"SET LOCAL parallel_{free} = 0")
-        for each in ("table", "index"):
-            db.query(f"SET LOCAL min_parallel_{each}_scan_size = 0")
+        db.query("SET LOCAL min_parallel_table_scan_size = 0")
         return str(db.query("EXPLAIN SELECT count(*) FROM workunit WHERE priority > 0"))
 
-    found = store.read(plan) if role == "read" else store.write(plan)
+    found = store.read(plan)
     assert "workunit" in found
     assert "Gather" not in found
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [
+        (dispatch._CLAIM, "result_pkey"),
+        (batches._NOT_NEEDED.update("result", key="workunit_id"), "result_by_workunit"),
+        (dispatch._DETACHED.update("result", key="host_id", few=False), "result_in_progress"),
+    ],
+)
+def test_results_are_found_by_their_key_though_none_was_waiting_when_the_plan_was_made(
+    postgres: PostgresServer, statement: str, index: str
+):
+    store = Store(postgres.project_database(), readers=1)
+    store.write(
+        lambda tx: tx.execute(
+            "INSERT INTO result (name, workunit_id, host_id, server_state, outcome)"
+            " SELECT 'r' || i, i, i % 100, 5, 1 FROM generate_series(1, 20000) AS i"
+        )
+    )
+    store.write(lambda tx: tx.execute("ANALYZE result"))
+    places = [1] * statement.count("?")
+    plan = store.write(lambda tx: tx.query(f"EXPLAIN {statement}", places))
+    assert f"Index Scan using {index} on result" in str(plan)
     store.close()
 
 

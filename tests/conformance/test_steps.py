@@ -229,19 +229,22 @@ def test_a_detached_host_loses_what_it_computes_and_nothing_else(store: Store):
 def test_a_step_is_made_of_its_table():
     sent = step(Cause.SENT, states.RESULT_TRANSITIONS)
     assert sent.update("result", also="host_id = ?") == (
-        "UPDATE result SET server_state = 4, host_id = ? WHERE id = ? AND server_state = 2"
+        "UPDATE result SET server_state = 4, host_id = ? WHERE id = ? AND +server_state = 2"
+    )
+    assert sent.update("result", key="host_id", few=False) == (
+        "UPDATE result SET server_state = 4 WHERE host_id = ? AND server_state = 2"
     )
     late = step(Cause.REPORTED_SUCCESS, states.RESULT_TRANSITIONS)
-    assert late.before == "(server_state = 4 OR server_state = 5 AND outcome IN (4, 7))"
+    assert late.before == "({0}server_state = 4 OR {0}server_state = 5 AND {0}outcome IN (4, 7))"
     unusable = step(Cause.FOUND_UNUSABLE, states.RESULT_TRANSITIONS, states.VALIDATE_TRANSITIONS)
     assert unusable.sets == "outcome = 6, validate_state = 2"
-    assert step(Cause.REPORTED_LATE, states.FILE_DELETE_TRANSITIONS).condition == ""
+    assert step(Cause.REPORTED_LATE, states.FILE_DELETE_TRANSITIONS).before == ""
 
 
 def test_a_step_changes_with_its_table():
     table = dict(states.ASSIMILATE_TRANSITIONS)
     table[AssimilateState.DONE, Cause.ASSIMILATED] = AssimilateState.DONE
-    assert step(Cause.ASSIMILATED, table).before == "assimilate_state IN (1, 2)"
+    assert step(Cause.ASSIMILATED, table).before == "{0}assimilate_state IN (1, 2)"
 
 
 NO_STEP: dict[Any, Any] = {}

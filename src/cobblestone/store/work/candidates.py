@@ -15,7 +15,7 @@ from cobblestone.policy.dispatch.catalogue import Candidate
 from cobblestone.store.engine.database import Database
 from cobblestone.store.engine.mapping import Column, RowMapper
 from cobblestone.store.work.rows import LIMITS, TARGETED, decode_outputs
-from cobblestone.store.work.steps import IS_UNSENT, matching
+from cobblestone.store.work.steps import FOUND, IS_UNSENT, matching
 
 #: Results that are read together when none are held: half a millisecond, in which nothing else can write on SQLite.
 FIRST_PAGE = 250
@@ -186,7 +186,7 @@ class CandidateQueue:
             if target is not None:
                 source = (
                     "workunit w JOIN result r ON r.workunit_id = w.id"
-                    f" WHERE w.target_{column}_id = ? AND w.{matching(AssimilateState.INIT)} AND r.{IS_UNSENT}"
+                    f" WHERE w.target_{column}_id = ? AND w.{matching(AssimilateState.INIT)} AND {FOUND}r.{IS_UNSENT}"
                     f" ORDER BY w.id LIMIT {MAX_TARGETED}"
                 )
                 for candidate in db.load(_CANDIDATES, source, (target,)):

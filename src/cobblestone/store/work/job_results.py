@@ -17,7 +17,14 @@ from cobblestone.policy.lifecycle.states import CLIENT_ERROR, COULDNT_SEND, NO_R
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.work.batches import RUNNING
-from cobblestone.store.work.steps import IS_IN_PROGRESS, IS_NOT_LOST, IS_UNSENT, matching
+from cobblestone.store.work.steps import (
+    FOUND,
+    FOUND_IN_PROGRESS,
+    IS_IN_PROGRESS,
+    IS_NOT_LOST,
+    IS_UNSENT,
+    matching,
+)
 
 _FAILED = matching(CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR, row="r.")
 
@@ -73,7 +80,7 @@ def waiting_after_failure(db: Database, batch_id: int, *, limit: int) -> list[Wa
     rows = db.query(
         "SELECT w.id, w.min_quorum FROM workunit w WHERE w.batch_id = ? AND w.completed_seq IS NULL AND w.error_mask = 0"
         f" AND EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND {_FAILED})"
-        f" AND EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND r.{IS_UNSENT}) AND NOT {RUNNING}"
+        f" AND EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND {FOUND}r.{IS_UNSENT}) AND NOT {RUNNING}"
         " ORDER BY w.id LIMIT ?",
         (batch_id, limit),
     )
@@ -158,7 +165,7 @@ def late_jobs(db: Database, result_ids: Sequence[ResultId]) -> list[LateJob]:
     """Return those of the results that are on computers."""
     rows = db.query_in(
         "SELECT r.id, r.sent_time, r.report_deadline, w.delay_bound, r.told_remaining, r.told_time FROM result r"
-        f" JOIN workunit w ON w.id = r.workunit_id WHERE r.{IS_IN_PROGRESS} AND r.sent_time IS NOT NULL AND r.id IN (??)",
+        f" JOIN workunit w ON w.id = r.workunit_id WHERE {FOUND}r.{IS_IN_PROGRESS} AND r.sent_time IS NOT NULL AND r.id IN (??)",
         result_ids,
     )
     return [
@@ -179,7 +186,7 @@ def note_told(tx: Transaction, result_id: ResultId, told: Told, *, report_deadli
     The transitioner looks at the workunit at the deadline before, and then again at this one.
     """
     tx.execute(
-        f"UPDATE result SET told_remaining = ?, told_time = ?, report_deadline = ? WHERE id = ? AND {IS_IN_PROGRESS}",
+        f"UPDATE result SET told_remaining = ?, told_time = ?, report_deadline = ? WHERE id = ? AND {FOUND_IN_PROGRESS}",
         (told.remaining, told.time, report_deadline, result_id),
     )
 

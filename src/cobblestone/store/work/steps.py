@@ -26,6 +26,10 @@ from cobblestone.store.engine.engine import Parameters
 
 Table = Mapping[tuple[Any, Cause], Any]  # of one kind of states; tables of several kinds are handled alike
 
+#: Before a column of a row that its key finds: no index of the rows in a state is used.  PostgreSQL would take the one of unsent
+#: results, which is not by key, where it was empty when the plan was made, and go over all of them for each row from then on.
+FOUND = "+"
+
 _COLUMNS: Mapping[type[IntEnum], str] = {
     ValidateState: "validate_state",
     AssimilateState: "assimilate_state",
@@ -40,17 +44,16 @@ class StateStep:
 
     cause: Cause
     sets: str
-    before: str  #: empty: any state will do
+    before: str  #: with {0} before each column; empty: any state will do
 
-    @property
-    def condition(self) -> str:
-        """Return the condition on the previous state for the end of a WHERE clause."""
-        return f" AND {self.before}" if self.before else ""
+    def update(self, table: str, *, also: str = "", key: str = "id", few: bool = True) -> str:
+        """Return the UPDATE for the rows of one key; ``also`` names further columns to set.
 
-    def update(self, table: str, *, also: str = "", key: str = "id") -> str:
-        """Return the UPDATE for the rows of one key; ``also`` names further columns to set."""
+        ``few``: the key finds them.  Else an index of all rows in the previous state may.
+        """
         further = f", {also}" if also else ""
-        return f"UPDATE {table} SET {self.sets}{further} WHERE {key} = ?{self.condition}"
+        condition = f" AND {self.before}".format(FOUND if few else "") if self.before else ""
+        return f"UPDATE {table} SET {self.sets}{further} WHERE {key} = ?{condition}"
 
 
 def step(cause: Cause, *tables: Table) -> StateStep:
@@ -69,7 +72,7 @@ def step(cause: Cause, *tables: Table) -> StateStep:
         sets += _assignments(after, steps)
         known = {state for state, _ in table} | set(table.values())
         if set(steps) != known:  # else nothing is excluded
-            before.append(matching(*steps))
+            before.append(matching(*steps, row="{0}"))
     return StateStep(cause, ", ".join(sets), " AND ".join(before))
 
 
@@ -98,6 +101,8 @@ def is_in(column: str, numbers: Iterable[int]) -> str:
 
 IS_UNSENT = matching(UNSENT)
 IS_IN_PROGRESS = matching(IN_PROGRESS)
+#: The same of results that their key finds.
+FOUND_UNSENT, FOUND_IN_PROGRESS = matching(UNSENT, row=FOUND), matching(IN_PROGRESS, row=FOUND)
 #: Of a result: it did not go with the state of a client, so it counts as one that its user has.
 IS_NOT_LOST = f"outcome <> {Outcome.CLIENT_DETACHED}"
 TO_ASSIMILATE = matching(AssimilateState.READY)

@@ -110,7 +110,7 @@ def first_uploads(db: Database, workunit_ids: Sequence[WorkunitId]) -> dict[Work
     """Return the first result in progress of each workunit that has uploaded an output before its end."""
     rows = db.query_in(
         "SELECT r.workunit_id, MIN(r.id) FROM upload u JOIN result r ON r.id = u.result_id"
-        f" WHERE r.workunit_id IN (??) AND r.{steps.IS_IN_PROGRESS} GROUP BY r.workunit_id",
+        f" WHERE r.workunit_id IN (??) AND {steps.FOUND}r.{steps.IS_IN_PROGRESS} GROUP BY r.workunit_id",
         workunit_ids,
     )
     return {WorkunitId(row[0]): ResultId(row[1]) for row in rows}
