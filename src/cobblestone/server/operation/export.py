@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -74,9 +75,7 @@ def make_export(
     name = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     before = last_export(folder)
     with new_export(folder, name) as working, exports.snapshot(location) as db:
-        export = _Export(
-            working, db, now, report, url=settings.project.url, last={} if before is None else before.records
-        )
+        export = _Export(working, db, now, report, settings.project.url, before.records if before else {})
         for one in passes:
             export.write(one)
         summary = export.summary()
@@ -109,42 +108,37 @@ _TITLES = {
 }
 
 
+@dataclass
 class _Export:
     """An export in progress, and its content so far."""
 
-    def __init__(
-        self,
-        folder: Path,
-        db: Database,
-        now: float,
-        report: Callable[[str], None],
-        *,
-        url: str,
-        last: Mapping[str, int],
-    ) -> None:
-        self._folder, self._db, self._now, self._report, self._url = folder, db, now, report, url
-        self._last = last  #: records of the last export
-        self._total_credit = 0.0
-        self.records: dict[str, int] = {}
+    folder: Path
+    db: Database
+    now: float
+    report: Callable[[str], None]
+    url: str
+    last: Mapping[str, int]  #: records of the last export, by table
+    records: dict[str, int] = field(default_factory=dict[str, int])  #: by table
+    total_credit: float = 0.0
 
     def write(self, one: domain.Enumeration) -> None:
         """Write the files of one pass."""
-        self._report(one.stem)
+        self.report(one.stem)
         records, form = self._source(one)
-        count = write_records(self._folder, one, self._reported(one, records), form)
+        count = write_records(self.folder, one, self._reported(one, records), form)
         self.records.setdefault(one.table, count)
 
     def _reported(self, one: domain.Enumeration, records: Iterator[T]) -> Iterator[T]:
-        about = self._last.get(one.table, 0)
+        about = self.last.get(one.table, 0)
         for n, record in enumerate(records):
             if n % PAGE == 0 and n:
-                self._report(f"{one.stem}: {n:,}" + (f" of about {about:,}" if about > n else ""))
+                self.report(f"{one.stem}: {n:,}" + (f" of about {about:,}" if about > n else ""))
             yield record
 
     def _source(
         self, one: domain.Enumeration
     ) -> tuple[Any, Any]:  # records of some type, and the form of that type
-        db, since = self._db, self._now - KEEP_DELETIONS
+        db, since = self.db, self.now - KEEP_DELETIONS
         match one.table:
             case domain.ExportedTable.USER:
                 users = exports.users(db, one.order)
@@ -163,29 +157,29 @@ class _Export:
 
     def _summed(self, users: Iterator[domain.ExportedUser]) -> Iterator[domain.ExportedUser]:
         for user in users:
-            self._total_credit += user.credit.total
+            self.total_credit += user.credit.total
             yield user
 
     def summary(self) -> domain.ExportSummary:
         """Return the content of ``tables.xml``."""
         counts = self.records
         return domain.ExportSummary(
-            update_time=self._now,
+            update_time=self.now,
             n_users=counts[domain.ExportedTable.USER],
             n_hosts=counts[domain.ExportedTable.HOST],
             n_teams=counts[domain.ExportedTable.TEAM],
             n_users_deleted=counts[domain.ExportedTable.USER_DELETED],
             n_hosts_deleted=counts[domain.ExportedTable.HOST_DELETED],
-            total_credit=self._total_credit,
-            applications=exports.applications(self._db),
+            total_credit=self.total_credit,
+            applications=exports.applications(self.db),
             badges=tuple(
                 domain.ExportedBadge(
                     id=number,
                     name=badge.name,
                     title=_TITLES[badge.kind].format(level=badge.level),
-                    image_url=f"{self._url}badge/{badge.name}.svg",
+                    image_url=f"{self.url}badge/{badge.name}.svg",
                 )
-                for number, badge in ranking.known_badges(self._db)
+                for number, badge in ranking.known_badges(self.db)
             ),
         )
 

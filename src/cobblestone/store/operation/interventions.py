@@ -25,7 +25,7 @@ from cobblestone.store.people.hosts import has_work
 from cobblestone.store.work import batches
 from cobblestone.store.work import rows as work
 from cobblestone.store.work.batches import BatchRow, NewJob
-from cobblestone.store.work.steps import FOUND_UNSENT, matching
+from cobblestone.store.work.steps import FOUND, IS_UNSENT, matching
 
 MAX_FOUND = 20
 _LIMITS = work.LIMITS.writer()
@@ -100,7 +100,7 @@ def change_workunit(tx: Transaction, before: Workunit, after: Workunit, *, now: 
         "UPDATE workunit SET priority = ?, transition_time = ? WHERE id = ?", (after.priority, now, after.id)
     )
     tx.execute(  # retries may stand above their workunit
-        f"UPDATE result SET priority = priority + ? WHERE workunit_id = ? AND {FOUND_UNSENT}",
+        f"UPDATE result SET priority = priority + ? WHERE workunit_id = ? AND {FOUND}{IS_UNSENT}",
         (after.priority - before.priority, after.id),
     )
     tx.wake("transitioner", "candidates")

@@ -36,7 +36,7 @@ from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.work.reserve import Reserve
 from cobblestone.store.work.rows import LOCKED_WORKUNITS, RESULTS, decode_outputs
-from cobblestone.store.work.steps import FOUND_IN_PROGRESS, IS_IN_PROGRESS, IS_NOT_LOST, matching, step, take
+from cobblestone.store.work.steps import FOUND, IS_IN_PROGRESS, IS_NOT_LOST, matching, step, take
 
 SHORT_NBYTES = 4096
 
@@ -222,7 +222,7 @@ def send_again(tx: Transaction, assignments: Sequence[Assignment], *, grace_peri
     """Renew deadline and version of lost results that their host gets again."""
     tx.lock("workunit", [assignment.candidate.workunit_id for assignment in assignments])
     tx.execute_many(
-        f"UPDATE result SET app_version_id = ?, peak_flops = ?, avg_ncpus = ? WHERE id = ? AND {FOUND_IN_PROGRESS}",
+        f"UPDATE result SET app_version_id = ?, peak_flops = ?, avg_ncpus = ? WHERE id = ? AND {FOUND}{IS_IN_PROGRESS}",
         [
             (each.version.id, each.usage.peak_flops, each.usage.avg_ncpus, each.candidate.result_id)
             for each in assignments
@@ -235,7 +235,7 @@ def set_deadlines(tx: Transaction, deadlines: Mapping[ResultId, float]) -> None:
     """Change the deadlines of results in progress, Unix seconds; those in the past time out at once."""
     for result_id, deadline in deadlines.items():
         tx.execute(
-            f"UPDATE result SET report_deadline = ? WHERE id = ? AND {FOUND_IN_PROGRESS}",
+            f"UPDATE result SET report_deadline = ? WHERE id = ? AND {FOUND}{IS_IN_PROGRESS}",
             (deadline, result_id),
         )
         workunit_id = tx.value("SELECT workunit_id FROM result WHERE id = ?", (result_id,))

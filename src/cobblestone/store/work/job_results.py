@@ -17,14 +17,7 @@ from cobblestone.policy.lifecycle.states import CLIENT_ERROR, COULDNT_SEND, NO_R
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.work.batches import RUNNING
-from cobblestone.store.work.steps import (
-    FOUND,
-    FOUND_IN_PROGRESS,
-    IS_IN_PROGRESS,
-    IS_NOT_LOST,
-    IS_UNSENT,
-    matching,
-)
+from cobblestone.store.work.steps import FOUND, IS_IN_PROGRESS, IS_NOT_LOST, IS_UNSENT, matching
 
 _FAILED = matching(CLIENT_ERROR, NO_REPLY, VALIDATE_ERROR, row="r.")
 
@@ -186,7 +179,7 @@ def note_told(tx: Transaction, result_id: ResultId, told: Told, *, report_deadli
     The transitioner looks at the workunit at the deadline before, and then again at this one.
     """
     tx.execute(
-        f"UPDATE result SET told_remaining = ?, told_time = ?, report_deadline = ? WHERE id = ? AND {FOUND_IN_PROGRESS}",
+        f"UPDATE result SET told_remaining = ?, told_time = ?, report_deadline = ? WHERE id = ? AND {FOUND}{IS_IN_PROGRESS}",
         (told.remaining, told.time, report_deadline, result_id),
     )
 

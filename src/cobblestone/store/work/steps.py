@@ -101,8 +101,6 @@ def is_in(column: str, numbers: Iterable[int]) -> str:
 
 IS_UNSENT = matching(UNSENT)
 IS_IN_PROGRESS = matching(IN_PROGRESS)
-#: The same of results that their key finds.
-FOUND_UNSENT, FOUND_IN_PROGRESS = matching(UNSENT, row=FOUND), matching(IN_PROGRESS, row=FOUND)
 #: Of a result: it did not go with the state of a client, so it counts as one that its user has.
 IS_NOT_LOST = f"outcome <> {Outcome.CLIENT_DETACHED}"
 TO_ASSIMILATE = matching(AssimilateState.READY)
