@@ -24,7 +24,14 @@ from typing import Any, TypeVar
 import structlog
 
 from cobblestone.domain.errors import Busy, StoreError
-from cobblestone.store.engine.engine import Connection, DatabaseFault, Engine, Parameters, Refusal
+from cobblestone.store.engine.engine import (
+    Connection,
+    DatabaseFault,
+    Engine,
+    OutcomeUnknown,
+    Parameters,
+    Refusal,
+)
 from cobblestone.store.engine.process_group import OnNotify, ProcessGroup, Program
 from cobblestone.store.engine.reading import Database, engine_for
 
@@ -377,7 +384,11 @@ class WriterThread:
     def _give_up(self, error: BaseException, batch: list[_Job]) -> None:
         log.error("commit_failed", error=str(error), writes=len(batch))
         self.failed = True
-        failure = StoreError(f"The database could not store this: {error}. Nothing was changed.")
+        if isinstance(error, OutcomeUnknown):
+            text = f"The database did not confirm this: {error}. It may be stored or not. Look before you repeat it."
+        else:
+            text = f"The database could not store this: {error}. Nothing was changed."
+        failure = StoreError(text)
         for job in batch:
             job.error = failure
 
