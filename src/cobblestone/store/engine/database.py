@@ -235,6 +235,7 @@ class WriterThread:
         self._waker: OnNotify | None = None
         self._on_rollback = on_rollback
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._door = threading.Lock()  # nothing comes in behind the last one, whom nobody would answer
         self._closed = False
         self.failed = False  #: a write could not be stored, and none was tried since by `Store.atry_again`
         self._thread.start()
@@ -262,17 +263,19 @@ class WriterThread:
 
     def close(self) -> None:
         """Finish queued writes and stop the thread."""
-        if not self._closed:
-            self._closed = True
-            self._queue.put(None)
-            self._thread.join()
+        with self._door:
+            if not self._closed:
+                self._closed = True
+                self._queue.put(None)
+        self._thread.join()
 
     def _put(self, job: _Job) -> None:
-        if self._closed:
-            raise StoreError(
-                "The server is shutting down; nothing more is written. Try again when it is running."
-            )
-        self._queue.put(job)
+        with self._door:
+            if self._closed:
+                raise StoreError(
+                    "The server is shutting down; nothing more is written. Try again when it is running."
+                )
+            self._queue.put(job)
 
     def _run(self) -> None:
         later: list[_Job] = []  # of daemons
