@@ -159,6 +159,8 @@ class JobExecutor(Executor):
         """Send what was submitted to an executor that nobody shut down."""
         self._stays_open = True
         self.shutdown(wait=False)
+        if self._failure is not None:
+            log.warning("Not all jobs of batch %s were sent: %s", self.batch.id, self._failure)
         self._tell_open()
 
     def forget(self, future: JobFuture) -> None:
