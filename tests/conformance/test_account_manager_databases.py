@@ -76,7 +76,11 @@ def test_everything_that_is_stored_is_read_again(
     for owner in owners:
         for read in (ledger.sum_of, ledger.replayed):
             assert world.read(lambda db, r=read, o=owner: r(db, *o)).credit == pytest.approx(earned)
-    world.write(lambda tx: accounts.set_choices(tx, account, AccountChoices(kept_out=(first,), yes=(3,))))
+    world.write(
+        lambda tx: accounts.change_choices(
+            tx, account.id, lambda _: AccountChoices(kept_out=(first,), yes=(3,))
+        )
+    )
     world.write(lambda tx: projects.put_keywords(tx, {3: ("subject", "Stars")}))
     assert [each.name for each in world.read(projects.keywords)] == ["Stars"]
     assert world.read(lambda db: accounts.account_by_key(db, weak)).choices.kept_out == (first,)

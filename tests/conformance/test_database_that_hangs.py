@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 
 import psycopg
 import pytest
@@ -85,7 +86,7 @@ class SwallowingNetwork:
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
         self.port = self._listener.getsockname()[1]
-        self.swallows = False
+        self.swallows = self.swallows_answers = False
         self.n_passed = sys.maxsize  #: pieces that a new connection may send before all of it is swallowed
 
     def _accept(self) -> None:
@@ -104,7 +105,8 @@ class SwallowingNetwork:
         with suppress(OSError):
             while data := source.recv(65536):
                 left -= target.family == socket.AF_UNIX
-                if left >= 0 and not self.swallows:
+                swallows = self.swallows or (self.swallows_answers and source.family == socket.AF_UNIX)
+                if left >= 0 and not swallows:
                     target.sendall(data)
             target.shutdown(socket.SHUT_WR)
 
@@ -139,6 +141,28 @@ def test_a_network_that_swallows_packets_is_noticed(postgres: PostgresServer, da
         network.swallows = False
         store.write(lambda tx: add(tx, "after"))
         assert store.read(lambda db: db.value("SELECT COUNT(*) FROM meta WHERE key = 'after'")) == 1
+
+
+def test_a_commit_without_an_answer_is_not_said_to_have_failed(postgres: PostgresServer, database: str):
+    with ExitStack() as stack:
+        network = SwallowingNetwork(str(postgres.folder / ".s.PGSQL.5432"))
+        stack.callback(network.close)
+        name = conninfo_to_dict(database)["dbname"]
+        store = Store(f"postgresql://cobblestone@127.0.0.1:{network.port}/{name}")
+        stack.callback(store.close)
+
+        def add_and_lose(tx: Transaction, key: str, *, request: bool) -> None:
+            add(tx, key)
+            assert tx.value("SELECT COUNT(*) FROM meta WHERE key = ?", (key,)) == 1
+            network.swallows, network.swallows_answers = request, True
+
+        for key, request in (("commit lost", True), ("answer lost", False)):
+            with pytest.raises(StoreError, match=r"did not confirm this.* may be stored or not"):
+                store.write(partial(add_and_lose, key=key, request=request))
+            network.swallows = network.swallows_answers = False
+        assert store.read(lambda db: db.query("SELECT key FROM meta WHERE key LIKE '% lost'")) == [
+            ("answer lost",)
+        ]
 
 
 def test_a_process_that_stops_in_the_middle_of_a_write_loses_its_locks(database: str):

@@ -7,6 +7,7 @@ import gc
 import re
 import resource
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
@@ -69,6 +70,34 @@ def test_an_error_that_a_coroutine_cannot_raise_leaves_nobody_waiting(store: Sto
 
     error, answer = asyncio.run(run())
     assert (type(error), answer) == (RuntimeError, 1)
+
+
+def test_a_write_that_comes_while_the_store_closes_is_made(store: Store, monkeypatch: pytest.MonkeyPatch):
+    class SlowQueue:
+        """A queue into which others go meanwhile."""
+
+        def __init__(self, queue: Any) -> None:
+            self._put, self.get, self.get_nowait = queue.put, queue.get, queue.get_nowait
+            self.entered = threading.Event()
+
+        def put(self, job: object) -> None:
+            if job is not None:
+                self.entered.set()
+                time.sleep(0.2)
+            self._put(job)
+
+    add(store, "first").result()
+    slow = SlowQueue(store._writer._queue)
+    monkeypatch.setattr(store._writer, "_queue", slow)
+    answers: list[Future[Any]] = []
+    caller = threading.Thread(target=lambda: answers.append(store._writer.submit(lambda _: "made")))
+    caller.start()
+    slow.entered.wait()
+    store.close()
+    caller.join()
+    assert answers[0].result(timeout=30) == "made"
+    with pytest.raises(StoreError, match="shutting down"):
+        add(store, "late")
 
 
 def test_a_change_that_is_seen_late_to_be_wrong_is_the_fault_of_its_own_write(store: Store):

@@ -127,3 +127,15 @@ def test_another_computer_asks_over_tls_with_a_token(own: OwnClient, tmp_path: P
     )  # plain, or without trust in the certificate
     assert stranger.returncode == 1
     assert "Traceback" not in stranger.stderr
+
+
+def test_what_a_project_has_to_say_is_listed(live: Callable[..., LiveProject], own: OwnClient):
+    project = live()
+    own.start()
+    assert own.cli("notices").stdout == "No notices.\n"
+    own.cli("attach", project.url, "--key", "0" * 32)
+    words = "E2E: This project does not know your account key."
+    own.wait_for(lambda: words in own.cli("status").stdout, seconds=60, what="what the project says")
+    assert words in own.cli("notices").stdout
+    (notice,) = own.ask("notices")
+    assert (notice["project_name"], notice["category"]) == ("E2E", "scheduler")

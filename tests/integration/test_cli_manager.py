@@ -50,6 +50,7 @@ def test_projects_are_added_changed_and_listed(folder: str, capsys: pytest.Captu
     assert manager("ledger", folder) == 0
     assert "All sums agree" in capsys.readouterr().out
     assert manager("run", folder, "--check") == 0
+    assert capsys.readouterr().out == f"{folder} could run.\n"
 
 
 def test_projects_are_asked_what_they_granted_with_a_token(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 from tests.helpers.project_world import URL, World, upload_body
 from tests.helpers.wire_elements import read_elements
 from tests.helpers.wire_requests import written_request
@@ -40,6 +42,26 @@ def test_whoever_is_sent_away_hears_when_to_come_again_and_reports_then(
     assert 1 <= len(sent_away) <= 4
     assert all(45 <= float(reply.get("request_delay")) <= 600 for reply in sent_away)
     assert world.value("SELECT COUNT(*) FROM host") == 1 + len(replies) - len(sent_away)
+    assert worker.rpc(reports=[report]).all("result_ack")
+
+
+def test_whoever_comes_while_the_disk_is_full_hears_when_to_come_again_and_reports_then(world: World):
+    world.add_jobs(world.add_app())
+    world.settle()
+    worker = world.host(world.user("ada"))
+    worker.rpc(ask=1)
+    (name,) = worker.new_results()
+    report = worker.finish(name, b"answer")
+    no_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with capture_logs():  # or the log could not be written either
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, no_limit[1]))
+        try:
+            put_off = worker.rpc(reports=[report])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, no_limit)
+    assert put_off.get("message") == "The project's database is not available."
+    assert 45 <= float(put_off.get("request_delay")) <= 75
+    assert not put_off.all("result_ack")
     assert worker.rpc(reports=[report]).all("result_ack")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import queue
 import threading
@@ -63,7 +64,8 @@ class JobExecutor(Executor):
     """Each ``submit`` is one job of an open batch; its future gives a :class:`JobResult`.
 
     Use as a context manager: leaving it waits for all jobs, and says what is open when that takes long.  Leaving it by an
-    exception does not wait: the jobs go on, and how to end them is said.
+    exception does not wait: the jobs go on, and how to end them is said.  So does the end of a program that never left it;
+    then the batch stays open for another one.
     """
 
     def __init__(
@@ -95,7 +97,7 @@ class JobExecutor(Executor):
         self._queue: queue.SimpleQueue[JobFuture | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._futures: dict[str, JobFuture] = {}  # by workunit name
-        self._closed = False
+        self._closed = self._stays_open = False
         self._sent = 0
         self._failure: Exception | None = None
         for job in earlier:
@@ -109,6 +111,7 @@ class JobExecutor(Executor):
         self._receiver = threading.Thread(target=self._receive_all, name="cobblestone-results", daemon=True)
         self._sender.start()
         self._receiver.start()
+        atexit.register(self._end_of_program)
 
     def submit(self, item: Any, /, *args: object, **kwargs: object) -> Future[JobResult]:  # pyright: ignore[reportIncompatibleMethodOverride]  # an input instead of a function: the function is the app
         """Submit a job: a path, bytes, an object for JSON, or a :class:`Job`; ``kwargs`` fill ``{arg:NAME}``.
@@ -141,6 +144,7 @@ class JobExecutor(Executor):
                 self._closed = True
                 self._queue.put(None)
         self._sender.join()
+        atexit.unregister(self._end_of_program)
         if cancel_futures:
             self._cancel_all()
         if wait:
@@ -150,6 +154,14 @@ class JobExecutor(Executor):
         self.shutdown(wait=kind is None)
         if kind is not None:
             self._tell_open()
+
+    def _end_of_program(self) -> None:
+        """Send what was submitted to an executor that nobody shut down."""
+        self._stays_open = True
+        self.shutdown(wait=False)
+        if self._failure is not None:
+            log.warning("Not all jobs of batch %s were sent: %s", self.batch.id, self._failure)
+        self._tell_open()
 
     def forget(self, future: JobFuture) -> None:
         """Cancel the job of a future that is no longer waited for, if it was sent."""
@@ -215,7 +227,8 @@ class JobExecutor(Executor):
                 ready = [future for future in chunk if not future.cancelled()]
                 if ready:
                     self._send(ready)
-            self._connection.call(endpoints.CLOSE_BATCH, self.batch.id)
+            if not self._stays_open:
+                self._connection.call(endpoints.CLOSE_BATCH, self.batch.id)
         except Exception as error:  # noqa: BLE001  # after any mistake, nobody shall wait for ever
             self._fail(error)
 

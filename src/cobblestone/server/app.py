@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from cobblestone.domain.errors import Busy, Conflict, NotFound, StoreError
 from cobblestone.server.accounts.account_rpc import AccountRpc
@@ -78,13 +78,7 @@ def create_app(ctx: ServerContext, roles: frozenset[Role] = ALL_ROLES) -> Starle
     if Role.WEB in roles:
         routes += _web(ctx)
         handlers[HTTPException] = ProjectSite(ctx).http_error
-    return application(
-        ctx,
-        routes,
-        part_of=_part_of,
-        handlers=handlers,
-        busy={path: _guarded(endpoint) for path, endpoint in busy.items()},
-    )
+    return application(ctx, routes, part_of=_part_of, handlers=handlers, busy=busy)
 
 
 def _web(ctx: ServerContext) -> list[BaseRoute]:
@@ -112,23 +106,11 @@ def _part_of(path: str) -> str:
     return "operator" if first.startswith("ops") else _PARTS.get(first, "page")
 
 
-def _guarded(endpoint: ASGIApp) -> ASGIApp:
-    """Return an endpoint outside the routes that handles errors of the store as the routes do."""
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await endpoint(scope, receive, send)
-        except StoreError as error:
-            handler = _problem(_STATUS.get(type(error), 503))
-            await handler(Request(scope), error)(scope, receive, send)
-
-    return guarded
-
-
 def _problem(status: int):  # noqa: ANN202  # the handler's type is Starlette's own alias
     def handler(request: Request, error: Exception) -> Response:
         if status >= 500:
             log.error("request_failed", path=request.url.path, error=str(error))
-        return JSONResponse({"error": {"code": type(error).__name__, "message": str(error)}}, status)
+        headers = {"Retry-After": "2"} if status == 503 else None
+        return JSONResponse({"error": {"code": type(error).__name__, "message": str(error)}}, status, headers)
 
     return handler

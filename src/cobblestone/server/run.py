@@ -167,10 +167,11 @@ async def _project_daemons(ctx: ServerContext, *, roles: frozenset[Role]) -> Asy
 @contextlib.contextmanager
 def _noted(ctx: ServerContext) -> Generator[None, None, None]:
     """Keep a note in the folder, from before the first answer, so that a program that sees one also finds the address."""
-    bound = ctx.settings.server
-    host = "127.0.0.1" if bound.host in ("0.0.0.0", "::") else bound.host  # noqa: S104  # compared
+    host, port = ctx.listens
+    if host in ("0.0.0.0", "::"):  # noqa: S104  # compared
+        host = "127.0.0.1"
     path = "/" + "/".join(ctx.master_url.rstrip("/").split("/")[3:])
-    direct = f"http://{f'[{host}]' if ':' in host else host}:{bound.port}{path}"
+    direct = f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
     running = {"url": ctx.master_url, "direct": direct, "pid": os.getpid(), "started": ctx.started}
     write_durably(ctx.folder.run_file, json.dumps(running).encode())
     try:

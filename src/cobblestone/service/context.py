@@ -69,6 +69,7 @@ class ProcessContext:
     clock: Clock = system_clock
     signals: WakeupSignals = field(default_factory=WakeupSignals)
     started: float = 0.0  #: Unix seconds
+    listens: tuple[str, int] = ("", 0)  #: host and port, which may be others than those of the settings
     health: Health = field(default_factory=Health)
     metrics: ProcessMetrics = field(default_factory=ProcessMetrics)
 

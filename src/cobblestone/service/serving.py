@@ -78,6 +78,7 @@ def run_service(
                 inherited
                 or bind_socket(server.host if host is None else host, server.port if port is None else port)
             )
+            ctx.listens = listener.getsockname()[:2]
             # The server closes its own copy as soon as it ends; in this one connections wait for the next process.
             held = stack.enter_context(listener.dup())
             runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
@@ -96,7 +97,7 @@ async def _serve(
     said: Mapping[str, object],
 ) -> bool:
     """Answer requests until a signal ends it; return whether to start again."""
-    folder, port, settings = str(root), listener.getsockname()[1], service.server(ctx)
+    folder, settings = str(root), service.server(ctx)
     server = _http_server(service, ctx, settings, folder)
     async with service.daemons(ctx):
         serving = asyncio.create_task(server.serve(sockets=[listener]))
@@ -110,7 +111,9 @@ async def _serve(
         if ready is not None:  # first: people read this one
             with contextlib.suppress(OSError):  # it cannot be read, on a full disk for example
                 ready(ctx)
-        log.info(service.running, url=ctx.master_url, folder=folder, **said, port=port, pid=os.getpid())
+        log.info(
+            service.running, url=ctx.master_url, folder=folder, **said, port=ctx.listens[1], pid=os.getpid()
+        )
         notify("READY=1")
         try:
             await serving

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -21,9 +21,7 @@ OWN_ACCOUNT = N_("You created this account yourself: choose there what statistic
 _CREDIT = PROJECT_ACCOUNT.writer(without=("weak_key", "problem", "told_time", "told_problem"))
 _NEW = RowMapper(ManagerAccount).writer(without=("id", "weak_authenticator"))
 _CHOICES = ACCOUNT.writer(
-    without=tuple(
-        name for name in ManagerAccount.__dataclass_fields__ if name not in ("choices", "name", "language")
-    )
+    without=tuple(name for name in ManagerAccount.__dataclass_fields__ if name != "choices")
 )
 
 
@@ -91,9 +89,15 @@ def account_by_email(db: Database, email_addr: str) -> tuple[ManagerAccount, str
     return None if row is None else (ACCOUNT.load(row), str(row[-1]))
 
 
-def set_choices(tx: Transaction, account: ManagerAccount, choices: AccountChoices) -> None:
-    """Store an account's choices."""
-    tx.execute(_CHOICES.update("account"), (*_CHOICES.values(replace(account, choices=choices)), account.id))
+def change_choices(
+    tx: Transaction, account_id: int, change: Callable[[AccountChoices], AccountChoices]
+) -> None:
+    """Change an account's choices from what they are now: another page may have stored some meanwhile."""
+    tx.lock("account", [account_id])
+    account = account_by_id(tx, account_id)
+    if account is not None:
+        changed = replace(account, choices=change(account.choices))
+        tx.execute(_CHOICES.update("account"), (*_CHOICES.values(changed), account_id))
 
 
 def set_password(tx: Transaction, account_id: int, passwd_hash: str, *, authenticator: str) -> None:

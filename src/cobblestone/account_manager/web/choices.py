@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 from starlette.responses import Response
@@ -68,18 +69,18 @@ class ChoicePages(Pages[ManagerSite]):
         problems: dict[str, str] = {}
         if visit.request.method == "POST":
             form = await visit.form(max_fields=MAX_FIELDS, max_bytes=MAX_BYTES)
-            chosen = _chosen(
-                account.choices,
-                form,
-                [each.id for each in keywords],
-                [each.id for each in known],
-                problems,
+            choose = partial(
+                _chosen,
+                form=form,
+                keywords=[each.id for each in keywords],
+                known=[each.id for each in known],
+                problems=problems,
                 now=visit.ctx.clock(),
             )
+            account = replace(account, choices=choose(account.choices))
             if not problems:
-                await visit.write(lambda tx: accounts.set_choices(tx, account, chosen))
+                await visit.write(lambda tx: accounts.change_choices(tx, account.id, choose))
                 return visit.go("choices.php?done=1")
-            account = replace(account, choices=chosen)
         return visit.show_form(
             "choices.html",
             account=account,
@@ -102,11 +103,10 @@ class ChoicePages(Pages[ManagerSite]):
             if len(team) > MAX_TEAM_NAME or not team.isprintable():
                 problem = _("This is too long, or contains characters that cannot be shown.")
             else:
-                agreed = "statistics" in form
-                said = replace(account.choices, statistics=agreed, team_name=team)
+                said = partial(replace, statistics="statistics" in form, team_name=team)
 
                 def keep(tx: Transaction) -> None:
-                    accounts.set_choices(tx, account, said)
+                    accounts.change_choices(tx, account.id, said)
                     accounts.want_told(tx, account.id, now=now)
 
                 await visit.write(keep)
@@ -173,11 +173,11 @@ class ChoicePages(Pages[ManagerSite]):
 
 def _chosen(
     before: AccountChoices,
+    *,
     form: Mapping[str, str],
     keywords: list[int],
     known: list[int],
     problems: dict[str, str],
-    *,
     now: float,
 ) -> AccountChoices:
     """Return the choices in a form; ``problems`` gets the errors."""

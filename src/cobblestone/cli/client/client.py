@@ -113,7 +113,18 @@ def _status_lines(found: dict[str, Any]) -> list[str]:
         f"Running    since {when(found['up_since'])}, in {found['data_directory']}",
     ]
     lines += [f"           {sentence}" for sentence in (*found["because"], *found["sandbox"])]
-    return lines
+    return lines + [f"Notice     {_notice(row)}" for row in found.get("notices", ())]
+
+
+def _notice(row: dict[str, Any]) -> str:
+    return f"{row['project_name']}: {row['description']}".removeprefix(": ")
+
+
+def notices(asked: ClientAddress = ClientAddress()) -> None:
+    """List what the client and its projects want you to know."""
+    rows = asked.rows("notices")
+    lines = [f"{when(row['arrival_time'])} {_notice(row)}" for row in rows]
+    asked.out.show(rows, lines=lines or ["No notices."], essential=[row["description"] for row in rows])
 
 
 def tasks(asked: ClientAddress = ClientAddress()) -> None:
@@ -350,6 +361,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "resume": _on_anything("resume", "Resume a task, a project or a GPU.", "Resumed."),
     "abort": _on_task("abort", "Abort a task; its project is told.", "Aborted."),
     "log": log,
+    "notices": notices,
     "why": why,
     "prefs": prefs,
     "history": history,

@@ -115,6 +115,7 @@ def run(
 
     def ready(ctx: ServerContext) -> None:
         part = f" ({', '.join(sorted(roles))})" if role else ""
+        part += f", port {ctx.listens[1]}" if port else ""
         print_error(f"{ctx.settings.project.name} runs at {ctx.master_url}{part} – stop it with Ctrl-C.")
 
     serve(root, roles=roles, host=host, port=port, ready=ready)

@@ -84,6 +84,7 @@ def run(
 
     if check:
         check_start(folder, replaces=os.getppid())  # a running one asks, which then starts again
+        typer.echo(f"{folder} could run.")
         return
     settings = ManagerFolder(folder).settings()
     configure_logging(level=settings.log.level, json=settings.log.json_lines)

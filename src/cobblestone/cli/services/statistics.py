@@ -49,6 +49,7 @@ def run(
 
     if check:
         check_start(folder)
+        typer.echo(f"{folder} could run.")
         return
     configure_logging(level="info", json=False)
 

@@ -97,6 +97,7 @@ async def status(view: ClientView, given: Arguments) -> object:
         "sandbox": view.conditions.sandbox_report(),
         "bounds": [each.as_json() for each in view.conditions.sandbox.bounds],
         "because": view.conditions.sentences(),
+        "notices": [each for each in view.journal.notices if each.category in ("client", "scheduler")],
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pkgutil
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -30,10 +31,12 @@ class InProcessTransport(httpx.BaseTransport):
     """Runs a project's web application in a thread of this process, as long as the transport is open."""
 
     def __init__(self, server: InProcessServer) -> None:
-        self._exit = contextlib.ExitStack()
-        self._exit.callback(server.close)
+        stack = contextlib.ExitStack()
+        # Also for programs that do not close it: the interpreter's end would wait for a thread that has ended.
+        self._end = weakref.finalize(self, stack.close)
+        stack.callback(server.close)
         self.url = server.url
-        self._portal = self._exit.enter_context(start_blocking_portal("asyncio"))
+        self._portal = stack.enter_context(start_blocking_portal("asyncio"))
         self._inner = httpx.ASGITransport(server.app)
         self._portal.call(server.start)
 
@@ -55,7 +58,7 @@ class InProcessTransport(httpx.BaseTransport):
 
     def close(self) -> None:
         """Close the project."""
-        self._exit.close()
+        self._end()
 
 
 def open_in_process(folder: Path) -> InProcessTransport:

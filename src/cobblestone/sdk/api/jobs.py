@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePath
@@ -166,9 +166,14 @@ class FileSender:
             missing = {names[name]: sources[names[name]] for name in found.missing}
             count = _Count(sum(map(_nbytes, missing.values())), sending)
             with ThreadPoolExecutor(UPLOADS_AT_A_TIME) as pool:
-                uploads = [
-                    pool.submit(self._put, sha256, source, count.add) for sha256, source in missing.items()
-                ]
+                uploads: list[Future[None]] = []
+                for sha256, source in missing.items():
+                    try:
+                        uploads.append(pool.submit(self._put, sha256, source, count.add))
+                    except (
+                        RuntimeError
+                    ):  # the program is at its end, where threads of a pool begin nothing more
+                        self._put(sha256, source, count.add)
                 for upload in uploads:
                     upload.result()
             self._stored.update(part)

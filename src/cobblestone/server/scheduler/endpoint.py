@@ -13,7 +13,7 @@ from functools import partial
 import structlog
 from starlette.types import Receive, Scope, Send
 
-from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.domain.errors import RemoteProtocolError, StoreError
 from cobblestone.ops.aside import read_aside
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import OfferCache
@@ -69,6 +69,11 @@ class SchedulerRpc:
         except ServerBehind as error:
             return self._plain_reply(
                 "The server is busy.", delay=delay_when_behind(error.load, self._rng.random())
+            )
+        except StoreError as error:
+            log.warning("scheduler_request_put_off", reason=str(error))
+            return self._plain_reply(
+                "The project's database is not available.", delay=delay_when_behind(1, self._rng.random())
             )
         except BodyTooLarge:
             return self._plain_reply(f"The request is larger than {max_bytes} bytes.", delay=BAD_KEY_DELAY)

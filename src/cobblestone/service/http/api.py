@@ -87,7 +87,7 @@ def response_for(error: Exception) -> Response:
         status = 500
         problem = schema.Problem(
             code="internal_error",
-            message="The server failed to process this request. Nothing was changed.",
+            message="The server failed to process this request. Part of it may be done: look before you repeat it.",
             hint="The server's log shows why (event api_failed).",
         )
     if status == 503:

@@ -24,7 +24,14 @@ from typing import Any, TypeVar
 import structlog
 
 from cobblestone.domain.errors import Busy, StoreError
-from cobblestone.store.engine.engine import Connection, DatabaseFault, Engine, Parameters, Refusal
+from cobblestone.store.engine.engine import (
+    Connection,
+    DatabaseFault,
+    Engine,
+    OutcomeUnknown,
+    Parameters,
+    Refusal,
+)
 from cobblestone.store.engine.process_group import OnNotify, ProcessGroup, Program
 from cobblestone.store.engine.reading import Database, engine_for
 
@@ -228,6 +235,7 @@ class WriterThread:
         self._waker: OnNotify | None = None
         self._on_rollback = on_rollback
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._door = threading.Lock()  # nothing comes in behind the last one, whom nobody would answer
         self._closed = False
         self.failed = False  #: a write could not be stored, and none was tried since by `Store.atry_again`
         self._thread.start()
@@ -255,17 +263,19 @@ class WriterThread:
 
     def close(self) -> None:
         """Finish queued writes and stop the thread."""
-        if not self._closed:
-            self._closed = True
-            self._queue.put(None)
-            self._thread.join()
+        with self._door:
+            if not self._closed:
+                self._closed = True
+                self._queue.put(None)
+        self._thread.join()
 
     def _put(self, job: _Job) -> None:
-        if self._closed:
-            raise StoreError(
-                "The server is shutting down; nothing more is written. Try again when it is running."
-            )
-        self._queue.put(job)
+        with self._door:
+            if self._closed:
+                raise StoreError(
+                    "The server is shutting down; nothing more is written. Try again when it is running."
+                )
+            self._queue.put(job)
 
     def _run(self) -> None:
         later: list[_Job] = []  # of daemons
@@ -377,7 +387,11 @@ class WriterThread:
     def _give_up(self, error: BaseException, batch: list[_Job]) -> None:
         log.error("commit_failed", error=str(error), writes=len(batch))
         self.failed = True
-        failure = StoreError(f"The database could not store this: {error}. Nothing was changed.")
+        if isinstance(error, OutcomeUnknown):
+            text = f"The database did not confirm this: {error}. It may be stored or not. Look before you repeat it."
+        else:
+            text = f"The database could not store this: {error}. Nothing was changed."
+        failure = StoreError(text)
         for job in batch:
             job.error = failure
 

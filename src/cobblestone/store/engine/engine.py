@@ -27,6 +27,10 @@ class DatabaseFault(Enum):
     BLOCKED = auto()  #: a row was held for long: writes that need it come again later, the others go on
 
 
+class OutcomeUnknown(Exception):
+    """The connection was lost between a COMMIT and its answer: the transaction may have been stored or not."""
+
+
 class Cursor(Protocol):
     """The result of a statement."""
 

@@ -26,7 +26,7 @@ from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper, NumericBinaryLoa
 from psycopg.types.string import StrBinaryDumper
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.store.engine.engine import Parameters, Refusal, Row
+from cobblestone.store.engine.engine import OutcomeUnknown, Parameters, Refusal, Row
 from cobblestone.store.engine.postgres_arrays import PLACES, Changes, for_each, is_list, together
 
 MAX_PREPARED = 1000
@@ -275,12 +275,21 @@ class PostgresConnection:
         self.executemany(self._begin, [()])
 
     def commit(self) -> None:
-        """Make the transaction durable."""
+        """Make the transaction durable.
+
+        Raises:
+            OutcomeUnknown: the connection was lost on the way.
+        """
         self._bind_changes()
         if self._expected:  # a row that was not changed must be known before the commit
             self._send_waiting()
         self._waiting.append(self._bind("COMMIT", ()))
-        result = self._send_waiting()[-1]
+        try:
+            result = self._send_waiting()[-1]
+        except psycopg.Error as error:
+            if self._connection.closed:
+                raise OutcomeUnknown(str(error)) from error
+            raise
         # in a transaction that has failed the server undoes it, without an error
         if result.command_status != b"COMMIT":
             raise psycopg.OperationalError("the server has rolled the transaction back")

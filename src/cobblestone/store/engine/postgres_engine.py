@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import psycopg
 from psycopg import errors
 
-from cobblestone.store.engine.engine import DatabaseFault, Row
+from cobblestone.store.engine.engine import DatabaseFault, OutcomeUnknown, Row
 from cobblestone.store.engine.postgres import connect
 from cobblestone.store.engine.postgres_connection import PostgresConnection
 from cobblestone.store.engine.postgres_process_group import PostgresProcessGroup
@@ -76,7 +76,7 @@ class PostgresEngine:
         ):
             # operational errors to the driver, yet caused by the statement's own values
             return DatabaseFault.JOB
-        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OutcomeUnknown):
             return DatabaseFault.TRANSACTION
         return DatabaseFault.JOB
 
