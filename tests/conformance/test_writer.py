@@ -201,7 +201,7 @@ def test_writes_of_daemons_let_those_of_requests_pass(
 
     def write(tx: Transaction, *, name: str) -> None:
         done.append((name, tx))
-        if name == "daemon 1":
+        if name == "daemon 1" and not last:
             last.append(store._writer.submit(partial(write, name="request 3")))
 
     begun, gate = threading.Event(), threading.Event()
@@ -217,6 +217,31 @@ def test_writes_of_daemons_let_those_of_requests_pass(
     assert [name for name, _ in done] == ["request 1", "request 2", *between]
     of_requests, of_daemons = done[0][1], done[2][1]
     assert done[1][1] is of_requests is not of_daemons, "requests are answered before a daemon's turn"
+
+
+def test_requests_that_come_while_a_daemon_writes_share_its_commit_and_fail_alone(store: Store):
+    transactions: list[Transaction] = []
+    joined: list[Future[Any]] = []
+
+    def fail(tx: Transaction) -> None:
+        users.add_news(tx, "lost", "text", now=1.0)
+        raise ValueError("mine")
+
+    def daemon(tx: Transaction) -> None:
+        transactions.append(tx)
+        users.add_news(tx, "daemon's", "text", now=1.0)
+        if not joined:
+            joined.extend(
+                store._writer.submit(each) for each in (transactions.append, fail, transactions.append)
+            )
+
+    background(store, daemon).result(10)
+    assert joined[0].result(10) is joined[2].result(10) is None
+    with pytest.raises(ValueError, match="mine"):
+        joined[1].result(10)
+    assert titles(store) == ["daemon's"]
+    # On PostgreSQL other processes may wait for the rows that a daemon has locked.
+    assert (transactions[-1] is transactions[-3]) is not store._write_connection.row_locks
 
 
 def test_writes_of_daemons_share_a_commit_while_nobody_waits(store: Store, monkeypatch: pytest.MonkeyPatch):

@@ -45,7 +45,7 @@ BACKGROUND_SECONDS = 0.003
 #: So long after a write failed each has a savepoint from the first attempt on: who makes them fail costs others little time.
 CAREFUL_SECONDS = 1.0
 
-#: Set where daemons run: their writes have transactions of their own, and let those of requests pass.
+#: Set where daemons run: requests that wait do not wait for their writes, and those that come meanwhile share their commit.
 in_background: ContextVar[bool] = ContextVar("in_background", default=False)
 
 log = structlog.get_logger(__name__)
@@ -308,10 +308,10 @@ class WriterThread:
 
     def _commit(self, batch: list[_Job]) -> int:
         """Make writes in one transaction, or separately if one blocked the others; return how many."""
-        n_done = self._attempt(batch)
+        n_done = self._attempt(batch, joins=True)
         if not n_done and self._connection.savepoints:
             self._careful_until = time.monotonic() + CAREFUL_SECONDS
-            n_done = self._attempt(batch)
+            n_done = self._attempt(batch, joins=True)
         if not n_done:
             for job in batch:
                 self._retry(job)
@@ -324,10 +324,11 @@ class WriterThread:
                 return
             time.sleep(ATTEMPT_SECONDS * 2**attempt * random.random())
 
-    def _attempt(self, batch: list[_Job], *, last: bool = False) -> int:
+    def _attempt(self, batch: list[_Job], *, last: bool = False, joins: bool = False) -> int:
         """Make as many writes in one transaction as there is time for.
 
-        Return how many are done with; 0: nothing was changed, and each shall be tried alone.
+        Return how many are done with; 0: nothing was changed, and each shall be tried alone.  With ``joins``, requests that came
+        while a daemon wrote are added to ``batch``, so that they need not wait for its commit.
         """
         connection = self._connection
         transaction = Transaction(connection)
@@ -346,6 +347,12 @@ class WriterThread:
             ):
                 self._apply(transaction, batch[n_done])
                 n_done += 1
+            if joins and batch[0].background and not connection.row_locks:
+                arrived = self._arrived(batch)
+                batch[n_done:n_done] = arrived
+                n_done += len(arrived)
+                for job in arrived:
+                    self._apply(transaction, job)
             connection.commit()
         except BaseException as error:  # noqa: BLE001  # the callers get it
             connection.rollback()
@@ -353,6 +360,14 @@ class WriterThread:
             return len(batch) if self._explain(error, batch, last=last) else 0
         self._announce(transaction)
         return n_done
+
+    def _arrived(self, later: list[_Job]) -> list[_Job]:
+        """Return requests that have arrived; writes of daemons are added to ``later``."""
+        taken = self._take(wait=False, for_company=False)
+        if None in taken:
+            self._queue.put(None)
+        later += (job for job in taken if job is not None and job.background)
+        return [job for job in taken if job is not None and not job.background]
 
     def _nobody_waits(self, job: _Job) -> bool:
         """Return whether a transaction of daemons' writes may go on: a commit costs as much as some of them."""
