@@ -62,6 +62,25 @@ def test_writes_that_arrive_together_fail_alone(store: Store):
     assert titles(store) == ["second", "first"]
 
 
+def test_who_makes_writes_fail_costs_the_others_one_more_attempt(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(database, "CAREFUL_SECONDS", 1e9)
+    attempts: list[list[int]] = []
+    for _ in range(2):
+        made: list[int] = []
+        gate = threading.Event()
+        blocked = store._writer.submit(lambda tx, gate=gate: gate.wait())
+        good = store._writer.submit(lambda tx, made=made: made.append(1))
+        bad = store._writer.submit(lambda tx: 1 / 0)
+        gate.set()
+        assert blocked.result(10)
+        assert good.result(10) is None
+        assert isinstance(bad.exception(10), ZeroDivisionError)
+        attempts.append(made)
+    assert attempts == ([[1, 1], [1]] if store._write_connection.savepoints else [[1, 1], [1, 1]])
+
+
 def test_an_error_that_a_coroutine_cannot_raise_leaves_nobody_waiting(store: Store):
     async def run() -> list[object]:
         empty: Iterator[int] = iter(())
@@ -211,7 +230,7 @@ def test_writes_of_daemons_let_those_of_requests_pass(
 
     def write(tx: Transaction, *, name: str) -> None:
         done.append((name, tx))
-        if name == "daemon 1":
+        if name == "daemon 1" and not last:
             last.append(store._writer.submit(partial(write, name="request 3")))
 
     begun, gate = threading.Event(), threading.Event()
@@ -227,6 +246,44 @@ def test_writes_of_daemons_let_those_of_requests_pass(
     assert [name for name, _ in done] == ["request 1", "request 2", *between]
     of_requests, of_daemons = done[0][1], done[2][1]
     assert done[1][1] is of_requests is not of_daemons, "requests are answered before a daemon's turn"
+
+
+def test_requests_that_come_while_a_daemon_writes_share_its_commit_and_fail_alone(store: Store):
+    transactions: list[Transaction] = []
+    joined: list[Future[Any]] = []
+
+    def fail(tx: Transaction) -> None:
+        users.add_news(tx, "lost", "text", now=1.0)
+        raise ValueError("mine")
+
+    def daemon(tx: Transaction) -> None:
+        transactions.append(tx)
+        users.add_news(tx, "daemon's", "text", now=1.0)
+        if not joined:
+            joined.extend(
+                store._writer.submit(each) for each in (transactions.append, fail, transactions.append)
+            )
+
+    background(store, daemon).result(10)
+    assert joined[0].result(10) is joined[2].result(10) is None
+    with pytest.raises(ValueError, match="mine"):
+        joined[1].result(10)
+    assert titles(store) == ["daemon's"]
+    # On PostgreSQL other processes may wait for the rows that a daemon has locked.
+    assert (transactions[-1] is transactions[-3]) is not store._write_connection.row_locks
+
+
+def test_writes_of_daemons_share_a_commit_while_nobody_waits(store: Store, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(database, "BACKGROUND_SECONDS", 0.0)
+    begun, gate = threading.Event(), threading.Event()
+    blocked = store._writer.submit(lambda tx: begun.set() or gate.wait())
+    assert begun.wait(10)
+    ends = [background(store, lambda tx: tx) for _ in range(3)]
+    gate.set()
+    assert blocked.result(10)
+    transactions = {id(transaction): transaction for transaction in (end.result(10) for end in ends)}
+    # On PostgreSQL other processes may wait for the rows that it has locked.
+    assert len(transactions) == (3 if store._write_connection.row_locks else 1)
 
 
 def test_nothing_is_left_for_the_search_for_cycles(store: Store):

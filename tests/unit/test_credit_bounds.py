@@ -6,20 +6,24 @@ import json
 import math
 from dataclasses import fields, replace
 
+import msgspec
 import pytest
 from tests.helpers.credit_builders import NOW, WORKUNIT, claiming, codes, facts, grant
 
 from cobblestone.domain.errors import PolicyViolation
+from cobblestone.policy.credit.book import GrantFacts
 from cobblestone.policy.credit.claims import (
     DEFAULT_ESTIMATE,
     MAX_OPERATIONS,
     MAX_PEAK_FLOPS,
     MAX_SPEED,
+    AppStatistics,
     Claim,
     ClaimMode,
     CreditContext,
     Grant,
     Statistics,
+    VersionStatistics,
     WorkunitFacts,
     bounded_input,
     bounded_workunit,
@@ -27,6 +31,7 @@ from cobblestone.policy.credit.claims import (
 from cobblestone.policy.credit.early_systems import BenchmarkSystem
 from cobblestone.policy.credit.registry import credit_system
 from cobblestone.policy.credit.system import grant_workunit
+from cobblestone.store.credit.credit_facts import named_facts, write_facts
 
 REPORTED = ("elapsed_time", "cpu_time", "peak_flops", "p_fpops", "p_iops", "fpops_counted", "intops_counted")
 
@@ -45,6 +50,22 @@ def test_what_is_no_figure_counts_as_not_reported(name: str, value: float) -> No
     assert name in reasons[0].text()
     # nothing else of the report is lost
     assert replace(bounded, **{name: getattr(facts(), name)}) == facts()
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, 3.25])
+def test_the_ledger_keeps_what_was_reported(value: float) -> None:
+    granted = GrantFacts(
+        result=replace(facts(), cpu_time=value),
+        workunit=WORKUNIT,
+        app=AppStatistics(min_avg_pfc=value),
+        version=VersionStatistics(),
+        max_granted=1e6,
+    )
+    written = msgspec.json.decode(write_facts(granted))
+    assert "null" not in json.dumps(written)
+    kept = named_facts(written)
+    assert (float(kept["result"]["cpu_time"]), float(kept["app"]["min_avg_pfc"])) == (value, value)
+    assert isinstance(kept["result"]["cpu_time"], str if math.isinf(value) else float)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_quick_writes_let_it_grow_slowly_and_slow_ones_shrink_at_once():
     assert portion.size == LEAST_PORTION == 10
     assert sizes(portion, *[(10, QUICK), (12, QUICK), (14, QUICK), (16, QUICK)]) == [12, 14, 16, 19]
     assert sizes(portion, (3, QUICK)) == [19], "there were no more rows"
-    assert sizes(portion, (19, SLOW), waiting=0) == [22], "nobody waits"
+    assert sizes(portion, (19, SLOW), waiting=0) == [38], "nobody waits"
     assert sizes(portion, (80, SLOW), (20, SLOW), (1, SLOW)) == [20, LEAST_PORTION, LEAST_PORTION]
 
 

@@ -217,9 +217,10 @@ class Portion:
         While nobody waits it grows: many rows in a write cost less.
         """
         seconds = time.monotonic() - began
-        wanted = max(self.size, n + n // 8 + 1)  # slowly, for the next rows may take longer each
         if waiting and seconds > BACKGROUND_SECONDS:
             wanted = int(n * BACKGROUND_SECONDS / seconds)
+        else:  # slowly where somebody waits, for the next rows may take longer each
+            wanted = max(self.size, n + n // 8 + 1 if waiting else 2 * n)
         self.size = min(self._largest, max(LEAST_PORTION, wanted))
 
 

@@ -248,11 +248,10 @@ class GrantBatch:
 
     def _judge_valid(self, key: RecordKey) -> None:
         record = self._records[key]
-        self._records[key] = changed(
-            record,
-            max_jobs_per_day=quota_after_valid(record.max_jobs_per_day, self._daily_quota),
-            bad_results=bad_after_valid(record.bad_results, self._daily_quota),
-        )
+        quota = quota_after_valid(record.max_jobs_per_day, self._daily_quota)
+        bad = bad_after_valid(record.bad_results, self._daily_quota)
+        if quota != record.max_jobs_per_day or bad != record.bad_results:
+            self._records[key] = changed(record, max_jobs_per_day=quota, bad_results=bad)
         self._judged.add(key)
 
     def _judge_wrong(self, result: Result) -> None:

@@ -6,6 +6,7 @@ are looked at one by one in workers, and decided in a write of their own.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from functools import partial
@@ -38,6 +39,8 @@ from cobblestone.store.work.uploads import outputs_of_results
 log = structlog.get_logger(__name__)
 
 BATCH = 200
+#: Workunits that are decided in one write, at most: of quorum 2 some five milliseconds' work.
+DECIDED_AT_ONCE = 40
 RETRY_SECONDS = 60.0
 LONGEST_RETRY_SECONDS = 6 * 3600.0
 #: Part of a worker's memory that one output may take, for two of them are in it at once.
@@ -54,7 +57,7 @@ class Validator:
     def __init__(self, ctx: ServerContext, workers: Workers) -> None:
         self._ctx = ctx
         self._workers = workers
-        self._portion = Portion(BATCH)
+        self._portion = Portion(DECIDED_AT_ONCE)
         self.side_work = SideWork(ctx.processes, self.name)
 
     async def step(self) -> int:
@@ -74,24 +77,28 @@ class Validator:
 
     async def _validate_by_checksum(self, ids: list[WorkunitId]) -> list[WorkunitId]:
         """Decide workunits by checksum where possible, in several writes; return those that need a closer look."""
+        size = self._portion.size
+        # Queued together: while nobody else waits they share a commit.
+        parts = [ids[start : start + size] for start in range(0, len(ids), size)]
+        return [*chain.from_iterable(await asyncio.gather(*map(self._decide_part, parts)))]
+
+    async def _decide_part(self, part: list[WorkunitId]) -> list[WorkunitId]:
+        """Decide some in one write; return those that need a closer look."""
+        try:
+            return await self._ctx.store.awrite(partial(self._decide_by_checksum, ids=part))
+        except StoreError:
+            raise
+        except Exception:  # one of them spoils the write for all
+            log.exception("validation_failed_of_batch", workunits=len(part))
         slow: list[WorkunitId] = []
-        while ids:
-            part, ids = ids[: self._portion.size], ids[self._portion.size :]
+        for id_ in part:
             try:
-                slow += await self._ctx.store.awrite(partial(self._decide_by_checksum, ids=part))
-                continue
+                slow += await self._ctx.store.awrite(partial(self._decide_by_checksum, ids=[id_]))
             except StoreError:
                 raise
-            except Exception:  # one of them spoils the write for all
-                log.exception("validation_failed_of_batch", workunits=len(part))
-            for id_ in part:
-                try:
-                    slow += await self._ctx.store.awrite(partial(self._decide_by_checksum, ids=[id_]))
-                except StoreError:
-                    raise
-                except Exception as error:
-                    log.exception("validation_failed", workunit=id_)
-                    await self._postpone(id_, f"{type(error).__name__}: {error}")
+            except Exception as error:
+                log.exception("validation_failed", workunit=id_)
+                await self._postpone(id_, f"{type(error).__name__}: {error}")
         return slow
 
     def _decide_by_checksum(self, tx: Transaction, *, ids: list[WorkunitId]) -> list[WorkunitId]:

@@ -151,23 +151,30 @@ def _values(names: tuple[str, ...], of: object) -> list[Any]:
 
 def write_facts(facts: GrantFacts | MessageFacts) -> str:
     """Return the JSON of the facts that an entry was computed from."""
+    written = to_json(_facts(facts, lambda names, of: _get[names](of)))
+    # What JSON cannot represent becomes null.  Hardly any entry has such a figure, and to look at each takes longer.
+    return to_json(_facts(facts, _values)) if "null" in written else written
+
+
+def _facts(
+    facts: GrantFacts | MessageFacts, values: Callable[[tuple[str, ...], object], Sequence[Any]]
+) -> dict[str, object]:
     if isinstance(facts, MessageFacts):
-        message = {"trickle": _values(TRICKLE, facts.message), "rules": _values(RULES, facts.rules)}
-        return to_json(message)
+        return {"trickle": values(TRICKLE, facts.message), "rules": values(RULES, facts.rules)}
     host, app, version = facts.result.host_version, facts.app, facts.version
-    counted = () if app.counted is None else (_values(COUNTED, app.counted),)
+    counted = () if app.counted is None else (values(COUNTED, app.counted),)
     found: dict[str, object] = {
-        "result": _values(RESULT, facts.result),
-        "host": host and (*_values(HOST, host), *(_of_mean(getattr(host, name)) for name in HOST_MEANS)),
+        "result": values(RESULT, facts.result),
+        "host": host and (*values(HOST, host), *(_of_mean(getattr(host, name)) for name in HOST_MEANS)),
         "version": (version.pfc_scale, _of_mean(version.pfc)),
-        "app": (*_values(APP, app), *counted),
-        "workunit": _values(WORKUNIT, facts.workunit),
+        "app": (*values(APP, app), *counted),
+        "workunit": values(WORKUNIT, facts.workunit),
         "max_granted": facts.max_granted,
     }
     if facts.straggler:
         found["straggler"] = True
         found["canonical_credit"] = facts.canonical_credit
-    return to_json(found)
+    return found
 
 
 def _named(names: Sequence[str], written: Sequence[Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The thin layer over a driver that the verbs use, and the group-committing writer.
 
 One thread owns the writing connection.  It takes whatever writes have arrived (waiting a moment for more while there are many),
-gives each a savepoint, commits them together, and answers after the commit: the price of a flush is shared, and nothing is
-acknowledged before it is durable.
+commits them together, and answers after the commit: the price of a flush is shared, and nothing is acknowledged before it is
+durable.  When one of them fails, all are undone and made again, each with a savepoint, so that only the failing one is left out.
 """
 
 from __future__ import annotations
@@ -46,10 +46,13 @@ MAX_ATTEMPTS = 6
 ATTEMPT_SECONDS = 0.01
 #: A transaction that has lasted so long takes no further write: others wait for the rows that it has locked.
 LONGEST_SECONDS = 1.0
-#: The same where daemons write, whose writes should take no longer either: requests wait for the writer.
+#: The same where daemons write while others wait; their writes should take no longer either: requests wait for the writer.
 BACKGROUND_SECONDS = 0.003
 
-#: Set where daemons run: their writes have transactions of their own, and let those of requests pass.
+#: So long after a write failed each has a savepoint from the first attempt on: who makes them fail costs others little time.
+CAREFUL_SECONDS = 1.0
+
+#: Set where daemons run: requests that wait do not wait for their writes, and those that come meanwhile share their commit.
 in_background: ContextVar[bool] = ContextVar("in_background", default=False)
 
 log = structlog.get_logger(__name__)
@@ -237,6 +240,7 @@ class WriterThread:
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._door = threading.Lock()  # nothing comes in behind the last one, whom nobody would answer
         self._closed = False
+        self._careful_until = 0.0  # monotonic clock
         self.failed = False  #: a write could not be stored, and none was tried since by `Store.atry_again`
         self._thread.start()
 
@@ -314,7 +318,10 @@ class WriterThread:
 
     def _commit(self, batch: list[_Job]) -> int:
         """Make writes in one transaction, or separately if one blocked the others; return how many."""
-        n_done = self._attempt(batch)
+        n_done = self._attempt(batch, joins=True)
+        if not n_done and self._connection.savepoints:
+            self._careful_until = time.monotonic() + CAREFUL_SECONDS
+            n_done = self._attempt(batch, joins=True)
         if not n_done:
             for job in batch:
                 self._retry(job)
@@ -327,10 +334,11 @@ class WriterThread:
                 return
             time.sleep(ATTEMPT_SECONDS * 2**attempt * random.random())
 
-    def _attempt(self, batch: list[_Job], *, last: bool = False) -> int:
+    def _attempt(self, batch: list[_Job], *, last: bool = False, joins: bool = False) -> int:
         """Make as many writes in one transaction as there is time for.
 
-        Return how many are done with; 0: nothing was changed, and each shall be tried alone.
+        Return how many are done with; 0: nothing was changed, and each shall be tried alone.  With ``joins``, requests that came
+        while a daemon wrote are added to ``batch``, so that they need not wait for its commit.
         """
         connection = self._connection
         transaction = Transaction(connection)
@@ -344,9 +352,17 @@ class WriterThread:
         try:
             transaction.lock_ahead(job.locks for job in batch if job.locks is not None)
             self._ask_for_all(transaction, [job.asks for job in batch if job.asks is not None])
-            while n_done < len(batch) and (not n_done or time.monotonic() < end):
+            while n_done < len(batch) and (
+                not n_done or time.monotonic() < end or self._nobody_waits(batch[0])
+            ):
                 self._apply(transaction, batch[n_done])
                 n_done += 1
+            if joins and batch[0].background and not connection.row_locks:
+                arrived = self._arrived(batch)
+                batch[n_done:n_done] = arrived
+                n_done += len(arrived)
+                for job in arrived:
+                    self._apply(transaction, job)
             connection.commit()
         except BaseException as error:  # noqa: BLE001  # the callers get it
             connection.rollback()
@@ -354,6 +370,18 @@ class WriterThread:
             return len(batch) if self._explain(error, batch, last=last) else 0
         self._announce(transaction)
         return n_done
+
+    def _arrived(self, later: list[_Job]) -> list[_Job]:
+        """Return requests that have arrived; writes of daemons are added to ``later``."""
+        taken = self._take(wait=False, for_company=False)
+        if None in taken:
+            self._queue.put(None)
+        later += (job for job in taken if job is not None and job.background)
+        return [job for job in taken if job is not None and not job.background]
+
+    def _nobody_waits(self, job: _Job) -> bool:
+        """Return whether a transaction of daemons' writes may go on: a commit costs as much as some of them."""
+        return job.background and not self._connection.row_locks and self._queue.empty()
 
     def _announce(self, transaction: Transaction) -> None:
         """Report a commit; an error now changes nothing about it."""
@@ -403,13 +431,13 @@ class WriterThread:
             transaction.to_come = len(asks)
 
     def _apply(self, transaction: Transaction, job: _Job) -> None:
-        """Run one write.  If the database has cheap savepoints, only a failing one is undone."""
+        """Run one write.  With a savepoint, only it is undone if it fails."""
         connection = self._connection
         if job.asks is None or transaction.to_come is None:
             transaction.drop_answers()
         else:
             transaction.to_come -= 1
-        if not connection.savepoints:
+        if not connection.savepoints or time.monotonic() >= self._careful_until:
             job.answer = job.operation(transaction)
             return
         n_actions = len(transaction.after_commit)
