@@ -25,6 +25,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from tests.helpers.effort import MANY
+from tests.helpers.once import compile_once, one_certificate
 from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.service import passwords
@@ -44,7 +45,7 @@ MARKED_FOLDERS = ("e2e", "browser", "bench")
 FOREIGN = (
     *("COBBLESTONE_", "LC_", "LANGUAGE", "PG", "PYTHON"),
     "GIT",  # where a hook runs the tests, of git's own choice; GITHUB_ACTIONS makes a terminal of everything, as do:
-    *("FORCE_COLOR", "PY_COLORS", "TTY_"),
+    *("FORCE_COLOR", "PY_COLORS", "TTY_", "SSL_CERT_"),
 )
 
 
@@ -59,6 +60,7 @@ def scrub_environment() -> None:
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     for name in ("CONFIG", "DATA", "STATE"):
         os.environ[f"XDG_{name}_HOME"] = str(Path(home, name.lower()))
+    os.environ["SSL_CERT_FILE"] = str(one_certificate(Path(home)))
     os.environ.update(LANG="C.UTF-8", TZ="UTC", NO_COLOR="1", COLUMNS="120", NO_PROXY="*")
     time.tzset()
 
@@ -73,6 +75,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Tests hash many passwords, so in this process that is cheap.  What a password costs in earnest: tests/unit/test_passwords.py.
 
 passwords.HASHER = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+compile_once()
 
 
 # Nothing outside this machine is asked for anything.

@@ -6,12 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.helpers.in_memory import folder_in_memory
 from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import empty_database
 
 from cobblestone.store.engine.database import Store
 
 DATABASES = ("sqlite", "postgresql")
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder of the test's own."""
+    with folder_in_memory() as folder:
+        yield folder
 
 
 @pytest.fixture(params=DATABASES)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.helpers.in_memory import folder_in_memory
 from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import World
 
@@ -33,6 +34,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             both = False
         kinds = ("sqlite", "postgresql") if both else ("sqlite",)
         metafunc.parametrize("database", kinds, indirect=True, ids=kinds if both else [pytest.HIDDEN_PARAM])
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder of the test's own."""
+    with folder_in_memory() as folder:
+        yield folder
 
 
 @pytest.fixture

@@ -14,10 +14,6 @@ import joblib
 import numpy
 import pytest
 from joblib import delayed, parallel_config
-from sklearn.datasets import load_iris
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
 from tests.helpers.project_world import World
 from tests.helpers.served_world import LoopThread, Volunteers, connect
 
@@ -109,6 +105,11 @@ def test_a_large_array_goes_to_the_project_once(world: World, project: Project, 
 
 
 def test_a_grid_search_finds_what_it_finds_here(project: Project, computing: list[int]) -> None:
+    # Two seconds, which a worker that only collects this test need not wait.
+    from sklearn.datasets import load_iris
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+
     flowers, kinds = load_iris(return_X_y=True)
     grid = {"C": [0.01, 1.0], "max_iter": [200]}
     here = GridSearchCV(LogisticRegression(), grid, cv=3).fit(flowers, kinds)
@@ -121,6 +122,8 @@ def test_a_grid_search_finds_what_it_finds_here(project: Project, computing: lis
 
 
 def test_models_do_not_come_back(project: Project, computing: list[int]) -> None:
+    from sklearn.ensemble import RandomForestClassifier
+
     with on_volunteers(project), pytest.raises(JobFailed, match="DecisionTreeClassifier cannot be sent back"):
         RandomForestClassifier(2).fit([[0], [1]], [0, 1])
 

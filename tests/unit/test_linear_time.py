@@ -516,8 +516,8 @@ def too_steep(name: str, make: Make) -> str:
         text = frame.replace("{}", make(largest // share))
         return seconds(name, text.encode("latin-1", "replace"), tries)
 
-    longest, quarter = taken(1, 1), taken(4, 1)
-    if longest < FLOOR_SECONDS or longest <= STEEPEST * 4 * quarter:
+    longest = taken(1, 1)
+    if longest < FLOOR_SECONDS or longest <= STEEPEST * 4 * taken(4, 1):
         return ""
     for rounds in (5, 15, 45):  # in turns, for a neighbour may slow this machine for longer than a try takes
         times = [tuple(taken(share, 1) for share in (4, 2, 1)) for _ in range(rounds)]
