@@ -1,6 +1,6 @@
 """The results that a request gets where there is little to choose: one app, one version for all hosts, CPUs alone.
 
-It is `choose_work` without what has no meaning there, in a quarter of its time.  What a host may hold, how fast it is and how
+It is `choose_work` without what has no meaning there, in a third of its time.  What a host may hold, how fast it is and how
 long a job takes is said by the rules' own functions; a test compares the choices.
 """
 
