@@ -7,7 +7,6 @@ import gc
 import re
 import resource
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
@@ -92,29 +91,25 @@ def test_an_error_that_a_coroutine_cannot_raise_leaves_nobody_waiting(store: Sto
 
 
 def test_a_write_that_comes_while_the_store_closes_is_made(store: Store, monkeypatch: pytest.MonkeyPatch):
+    closer = threading.Thread(target=store.close)
+
     class SlowQueue:
-        """A queue into which others go meanwhile."""
+        """A queue that the store closes while something is put into it."""
 
         def __init__(self, queue: Any) -> None:
             self._put, self.get, self.get_nowait = queue.put, queue.get, queue.get_nowait
-            self.entered = threading.Event()
 
         def put(self, job: object) -> None:
             if job is not None:
-                self.entered.set()
-                time.sleep(0.2)
+                closer.start()
+                closer.join(0.2)
             self._put(job)
 
     add(store, "first").result()
-    slow = SlowQueue(store._writer._queue)
-    monkeypatch.setattr(store._writer, "_queue", slow)
-    answers: list[Future[Any]] = []
-    caller = threading.Thread(target=lambda: answers.append(store._writer.submit(lambda _: "made")))
-    caller.start()
-    slow.entered.wait()
-    store.close()
-    caller.join()
-    assert answers[0].result(timeout=30) == "made"
+    monkeypatch.setattr(store._writer, "_queue", SlowQueue(store._writer._queue))
+    answer = store._writer.submit(lambda _: "made")
+    closer.join()
+    assert answer.result(timeout=30) == "made"
     with pytest.raises(StoreError, match="shutting down"):
         add(store, "late")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -165,6 +166,8 @@ SIZES = (12, 16, 20, 24, 64, 512, 12_000)
 """Characters of a text.  What is linear reads the longest in less than a millisecond; what is not takes several times the limit
 then, or, where each character doubles the time, soon."""
 LIMIT_SECONDS = 0.005
+STEEPEST = 8.0
+"""What four times the text may take, in times: of a linear pattern it is 4, of a quadratic one 16."""
 FEW = 30
 """A repetition that is bounded by less is none."""
 WAYS: Mapping[str, str] = {"match": "match", "fullmatch": "fullmatch"}
@@ -237,19 +240,27 @@ def slow_text(text: str, flags: int, ways: Iterable[str]) -> str:
             tried |= {("", each, "\0") for each in (before + pump, before) if each}
     for before, pump, end in sorted(tried):
         for size in SIZES:
-            subject = before + pump * max(1, size // len(pump)) + end
-            if any(takes_long(run, subject) for run in runs):
-                return subject[:60]
+            whole, quarter = (before + pump * max(1, n // len(pump)) + end for n in (size, size // 4))
+            if any(takes_long(run, whole, quarter) for run in runs):
+                return whole[:60]
     return ""
 
 
-def takes_long(run: Match, subject: str) -> bool:
+def takes_long(run: Match, whole: str, quarter: str) -> bool:
+    """Whether a text takes longer than the limit, and much more than its share: a busy machine is slow for each."""
+    return (longest := seconds(run, whole)) >= LIMIT_SECONDS and longest > STEEPEST * seconds(run, quarter)
+
+
+def seconds(run: Match, subject: str) -> float:
+    """The CPU time of the first try within the limit, or of the shortest of three."""
+    least = math.inf
     for _ in range(3):
         began = time.process_time()
         run(subject)
-        if time.process_time() - began < LIMIT_SECONDS:
-            return False
-    return True
+        least = min(least, time.process_time() - began)
+        if least < LIMIT_SECONDS:
+            break
+    return least
 
 
 USE = re.compile(r"(?<!\w)(\w+)\.(match|fullmatch|search|sub|subn|split|findall|finditer)\b")
