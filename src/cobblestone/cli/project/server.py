@@ -115,7 +115,9 @@ def run(
 
     def ready(ctx: ServerContext) -> None:
         part = f" ({', '.join(sorted(roles))})" if role else ""
-        part += f", port {ctx.listens[1]}" if port else ""
+        bound = ctx.listens[1]
+        if port is not None and f":{bound}/" not in ctx.master_url:
+            part += f", listens at port {bound}"
         print_error(f"{ctx.settings.project.name} runs at {ctx.master_url}{part} – stop it with Ctrl-C.")
 
     serve(root, roles=roles, host=host, port=port, ready=ready)
