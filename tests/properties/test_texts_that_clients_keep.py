@@ -85,6 +85,7 @@ REPLY = SchedulerReply(
             rsc_memory_bound=1.0,
             rsc_disk_bound=1.0,
             command_line="--x 1",
+            job_keyword_ids="1 2",
             file_refs=(REF,),
         ),
     ),
