@@ -194,12 +194,13 @@ class Budget:
         initial = app.dispatch.max_jobs_per_day_init or limits.daily_quota_init
         record = self.record(version_id, initial)
         processors = self._processors(resource)
-        first = app.dispatch.max_jobs_per_day_init or limits.first_jobs or initial
-        # what a host can waste before anybody notices is bounded here
-        most = quota.unproven_limit(record, initial=initial, first=first, processors=processors)
-        held = self._held.get(app.id, 0)
-        if most is not None and held >= most:
-            return explain(Code.UNPROVEN, app=app.title, held=held, limit=most)
+        if initial and not record.statistics.elapsed.n and not record.statistics.consecutive_valid:
+            # Nothing was found right yet: what a host can waste before anybody notices is bounded here.
+            first = app.dispatch.max_jobs_per_day_init or limits.first_jobs or initial
+            grown = max(record.max_jobs_per_day / initial, 1.0) ** 2
+            held, most = self._held.get(app.id, 0), max(int(first * processors * grown), 1)
+            if held >= most:
+                return explain(Code.UNPROVEN, app=app.title, held=held, limit=most)
         limit = quota.daily_limit(record, daily_quota=limits.daily_quota, processors=processors)
         if record.n_jobs_today + self._sent.get(version_id, 0) < limit:
             return None

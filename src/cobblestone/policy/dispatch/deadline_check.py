@@ -11,14 +11,11 @@ that wants that old behaviour passes them too, the test itself is the same.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from heapq import heapreplace
-from operator import itemgetter
 from typing import NamedTuple
 
 from cobblestone.domain.values import float_sum
-
-_deadline = itemgetter(0)
 
 
 class BookedJob(NamedTuple):
@@ -33,17 +30,16 @@ class Workload:
 
     __slots__ = ("_jobs", "_soonest", "_total", "ncpus")
 
-    def __init__(self, jobs: Iterable[tuple[float, float]], *, ncpus: int) -> None:
-        """Take jobs as `BookedJob`, or as plain pairs of the same figures, which are made faster."""
+    def __init__(self, jobs: Iterable[BookedJob], *, ncpus: int) -> None:
         self.ncpus = max(1, ncpus)
-        booked = sorted(jobs, key=_deadline)
-        self._total = float_sum([remaining for _, remaining in booked])
-        latest = [deadline for deadline, _ in booked]
-        self._soonest = latest[0] if latest else float("inf")
+        booked = sorted(jobs, key=_job_deadline)
+        self._total = float_sum([job.remaining for job in booked])
+        self._soonest = booked[0].deadline if booked else float("inf")
+        latest = [job.deadline for job in booked]
         if self._total > self._soonest:  # else one processor alone would do it all before the first deadline
             latest = _latest_ends(booked, self.ncpus)
         self._jobs = [  #: by deadline, with the latest end that each may have
-            (deadline, remaining, end) for (deadline, remaining), end in zip(booked, latest, strict=True)
+            (job.deadline, job.remaining, end) for job, end in zip(booked, latest, strict=True)
         ]
 
     def admits(self, candidate: BookedJob) -> bool:
@@ -84,7 +80,7 @@ def too_many(begun: Iterable[BookedJob], others: Iterable[BookedJob], *, ncpus: 
     The answers are those of :meth:`Workload.admits`.  A job changes nothing for those with earlier deadlines, so only the
     jobs that have begun and have later ones are looked at again.
     """
-    begun = sorted(begun, key=_deadline)
+    begun = sorted(begun, key=_job_deadline)
     latest = _latest_ends(begun, ncpus)
     candidates = list(others)
     found = [False] * len(candidates)
@@ -116,12 +112,20 @@ def _stay_in_time(booked: list[float], jobs: Iterable[BookedJob], latest: Iterab
     return True
 
 
-def _latest_ends(jobs: Sequence[tuple[float, float]], ncpus: int) -> list[float]:
+def _job_deadline(job: BookedJob) -> float:
+    return job.deadline
+
+
+def _deadline(entry: tuple[float, float, float]) -> float:
+    return entry[0]
+
+
+def _latest_ends(jobs: list[BookedJob], ncpus: int) -> list[float]:
     """Return when each job has to end: by its deadline, or if it is late already, no later than it would now."""
     booked = [0.0] * ncpus  # a heap: when each processor is free
     latest: list[float] = []
-    for deadline, remaining in jobs:
-        end = booked[0] + remaining
+    for job in jobs:
+        end = booked[0] + job.remaining
         heapreplace(booked, end)
-        latest.append(max(deadline, end))
+        latest.append(max(job.deadline, end))
     return latest

@@ -135,17 +135,6 @@ def daily_limit(record: HostAppVersion, *, daily_quota: int, processors: float) 
     return 1 if quota == 1 and record.bad_results else max(math.floor(quota * processors), 1)
 
 
-def unproven_limit(record: HostAppVersion, *, initial: int, first: int, processors: float) -> int | None:
-    """Return how many jobs a host may hold from which nothing right came yet; None of any other, and where all begin with Q.
-
-    ``initial`` is the quota of a new host (0: it begins with Q), ``first`` what one holds per processor at first.
-    """
-    if not initial or record.statistics.elapsed.n or record.statistics.consecutive_valid:
-        return None
-    grown = max(record.max_jobs_per_day / initial, 1.0) ** 2
-    return max(int(first * processors * grown), 1)
-
-
 def after_success(record: HostAppVersion, daily_quota: int, initial: int = 0) -> HostAppVersion:
     """Return the record after a result was reported as a success; its answer may still turn out to be wrong."""
     most = min(daily_quota, UNCHECKED * initial) if initial else daily_quota

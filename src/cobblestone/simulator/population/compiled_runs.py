@@ -21,10 +21,10 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from struct import Struct
 from typing import Any
 
 from cobblestone.policy.client.choice import PolicyChoice
@@ -174,16 +174,9 @@ _CONTACT, _STARTED, _ASKED, _REFUSED, _JOBS, _FREE, _SENT, _STATUS, _VISITING, _
 )  # fmt: skip
 #: ... in a project's, and in a job's, which begins with those that are no whole numbers.
 _DCF = PROJECT.names.index("dcf")
-_RAW, _SIZE, _LIMIT, _RECEIVED, _DEADLINE, _RUN_START, _REMAINING, _DONE, _PROJECT, _FAILED = (
-    JOB.names.index(name)
-    for name in (
-        "raw", "size", "limit", "received", "deadline", "run_start", "remaining", "task_done", "project", "failed",
-    )
-)  # fmt: skip
-#: A job that has just come; whole numbers are 0, which looks the same.
-_FRESH = memoryview(
-    array("d", [{"fraction": -1.0, "checked": -math.inf}.get(name, 0.0) for name in JOB.names])
-)
+_DEADLINE, _REMAINING, _DONE = (JOB.names.index(name) for name in ("deadline", "remaining", "task_done"))
+_FRESH = dict.fromkeys(JOB.names, 0) | {"fraction": -1.0, "checked": -math.inf}
+_ROW_OF_JOB = Struct("".join("d" if JOB[name] == "f8" else "q" for name in JOB.names))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -203,7 +196,7 @@ class CompiledLife:
     _whole: Any = field(init=False)  #: ... and of the other
     _projects: Any = field(init=False)
     _jobs: Any = field(init=False)
-    _jobs_whole: Any = field(init=False)
+    _rows: Any = field(init=False)  #: of jobs, in bytes
     _lists: Any = field(init=False)
 
     def __post_init__(self) -> None:
@@ -214,7 +207,7 @@ class CompiledLife:
         world = self.world
         self._floats, self._whole = memoryview(world.host.view("f8")), memoryview(world.host.view("i8"))
         self._projects = memoryview(world.projects.view("f8"))
-        self._jobs, self._jobs_whole = memoryview(world.job.view("f8")), memoryview(world.job.view("i8"))
+        self._jobs, self._rows = memoryview(world.job.view("f8")), memoryview(world.job.view("u1"))
         self._lists = memoryview(world.lists)
 
     def go_on(self) -> float:
@@ -274,12 +267,17 @@ class CompiledLife:
             self._make_room()
         whole[_FREE] -= 1
         place = self._lists[FREE, whole[_FREE]]
-        row, floats, jobs = place * len(_FRESH), self._jobs, self._jobs_whole
-        floats[row : row + len(_FRESH)] = _FRESH
-        floats[row + _RAW], floats[row + _SIZE], floats[row + _LIMIT] = task.raw, task.size, task.limit
-        floats[row + _RECEIVED] = floats[row + _RUN_START] = task.received
-        floats[row + _DEADLINE] = task.report_deadline
-        jobs[row + _PROJECT], jobs[row + _FAILED] = project, task.failed
+        values = _FRESH | {
+            "project": project,
+            "raw": task.raw,
+            "size": task.size,
+            "limit": task.limit,
+            "failed": task.failed,
+            "received": task.received,
+            "run_start": task.received,
+            "deadline": task.report_deadline,
+        }
+        _ROW_OF_JOB.pack_into(self._rows, place * _ROW_OF_JOB.size, *values.values())
         self._lists[SENT, whole[_SENT]] = place
         whole[_SENT] += 1
         self.tasks[place] = task

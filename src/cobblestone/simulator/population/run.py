@@ -88,7 +88,9 @@ class HostDoor:
         known: Workload | None = None
         if workload is not None:
             jobs = [
-                (t.report_deadline - buffer_min - now, t.remaining) for t in workload if t.remaining > 0.0
+                BookedJob(t.report_deadline - buffer_min - now, t.remaining)
+                for t in workload
+                if t.remaining > 0.0
             ]
             known = Workload(jobs, ncpus=self._host.ncpus)
         return self._give(FetchRequest(seconds=seconds / dcf, instances=0.0), 0.0, known, dcf, now)
@@ -101,7 +103,7 @@ class HostDoor:
         dcf, fraction, workload = contact.correction, contact.available, contact.workload
         known: Workload | None = None
         if workload is not None:
-            jobs = [(t.report_deadline - now, t.remaining / fraction) for t in workload]
+            jobs = [BookedJob(t.report_deadline - now, t.remaining / fraction) for t in workload]
             known = Workload(jobs, ncpus=self._host.ncpus)
         tasks, _ = self._give(request, request.delay, known, dcf / fraction, now)
         return tasks

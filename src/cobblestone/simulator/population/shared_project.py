@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -44,7 +44,6 @@ from cobblestone.policy.dispatch.reports import ReportContext, ResultReport, jud
 from cobblestone.policy.dispatch.request import WorkRequest
 from cobblestone.policy.lifecycle.states import WorkunitView, is_unsent
 from cobblestone.simulator.host.books import SimTask
-from cobblestone.simulator.population.dispatch import choose_alike
 from cobblestone.simulator.population.learned_speeds import LearnedSpeeds
 from cobblestone.simulator.population.stages import NOW, Stage, Step, looked_at, reported, sent
 from cobblestone.simulator.world.distributions import Streams
@@ -138,7 +137,7 @@ class SharedProject:
         self._sizes = streams.stream("jobs", model.name)
         self._weights = tuple(a.weight for a in model.apps)
         self._ids: Iterator[ResultId] = map(ResultId, itertools.count(1))
-        self._unsent: defaultdict[int, OrderedDict[ResultId, Candidate]] = defaultdict(OrderedDict)
+        self._unsent: dict[int, OrderedDict[ResultId, Candidate]] = {}
         self._timers: list[tuple[float, WorkunitId]] = []
         self._processes = [0.0] * self.rules.processes  #: when each will be free
         self._made = 0
@@ -229,7 +228,7 @@ class SharedProject:
             self._results[results[row.id].id] = job, row.id
             if not is_unsent(row):
                 continue
-            self._unsent[row.priority][results[row.id].id] = form_of(
+            self._unsent.setdefault(row.priority, OrderedDict())[results[row.id].id] = form_of(
                 Candidate,
                 row,
                 result_id=results[row.id].id,
@@ -241,8 +240,7 @@ class SharedProject:
         for each in before.unsent:
             if each not in stage.unsent:
                 del self._unsent[stage.view.results[each].priority][results[each].id]
-        if step.rated or step.timed_out or step.canonical is not None:
-            self._note(job, step, now)
+        self._note(job, step, now)
         check = stage.view.workunit.transition_time
         times = (
             [] if check is None else [now + check, *[results[each].deadline for each in stage.in_progress]]
@@ -335,30 +333,16 @@ class SharedProject:
                 each for each in ids if any(result.host_id == host for result in self.jobs[each].results)
             )
 
-        records, candidates = self.records[host], self._candidates(now)
-        if len(self._first) == 1:
-            assignments, record = choose_alike(
-                request,
-                candidates,
-                self._catalogue,
-                job=self._first[0].view.workunit.limits,
-                limits=self._limits,
-                already_at_host=at_host,
-                now=now,
-            )
-            if record is not None:
-                records[record.app_version_id] = record
-            return assignments
         decision = choose_work(
             request,
-            candidates,
+            self._candidates(now),
             self._catalogue,
             limits=self._limits,
             already_at_host=at_host,
             now=now,
             rng=self._luck,
         )
-        records.update({record.app_version_id: record for record in decision.records})
+        self.records[host].update({record.app_version_id: record for record in decision.records})
         return decision.assignments
 
     def send(self, offer: Assignment, host: Host, now: float) -> SimWorkunit:
