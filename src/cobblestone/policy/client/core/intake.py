@@ -289,7 +289,7 @@ class Intake:
                 done = done if isfinite(done) else job.done
                 fraction, at, saved = map(_number, (fraction, at, saved))
                 working_set, swap = _number(working_set) or 0.0, _number(swap) or 0.0
-            job.done = done = within(done, LONGEST)
+            job.done = within(done, LONGEST)
             if fraction is not None:
                 fraction = 0.0 if fraction < 0.0 else min(fraction, 1.0)
             if fraction is not None and fraction != job.fraction_done:
@@ -298,12 +298,11 @@ class Intake:
                 job.fraction_done, job.fraction_at = fraction, job.done
             job.checkpointed_at = at
             if saved is not None:
-                job.checkpoint_elapsed = saved if 0.0 < saved <= done else max(0.0, min(saved, done))
+                job.checkpoint_elapsed = max(0.0, min(saved, job.done))
             if working_set > 0.0:
                 job.measured = working_set = min(working_set, LONGEST)
                 job.largest = max(job.largest, working_set)
-            if swap or job.swap:
-                job.swap = within(swap, LONGEST)
+            job.swap = within(swap, LONGEST)
 
     def job_checkpointed(self, event: ev.JobCheckpointed) -> None:
         """Take the figures over."""

@@ -337,12 +337,9 @@ def stands_recent(state: CoreState, correction: Callable[[ClientJob], float], av
     limited = project.max_concurrent > 0 or any(project.app_max_concurrent.values())
     if memory_counts or limited or state.devices.gpus or state.preferences.may_give_up:
         return 0.0
-    queue, span = [job for job in state.jobs if job.queued], 2.0 * state.slice
+    queue = [job for job in state.jobs if job.queued]
     return calm_in_spite_of_gaps(
-        [
-            need_recent(job, job.raw * correction(job), span) if job.running else EstimatedNeed(job.remaining)
-            for job in queue
-        ],
+        [need_recent(job, job.raw * correction(job), 2.0 * state.slice) for job in queue],
         ncpus=state.ncpus,
         available=available,
         until_cutoffs=[job.cutoff - state.now for job in queue],

@@ -96,11 +96,6 @@ class Together:
             return "memory"
         return None
 
-    @property
-    def boundless(self) -> bool:
-        """Return whether only processors can keep jobs waiting."""
-        return self.ram_left == math.inf and not any(limits.limited for limits in self._limits)
-
     def place(self, job: ClientJob) -> tuple[int, ...]:
         """Return the GPU instances that a job would get, none if there are not enough.
 

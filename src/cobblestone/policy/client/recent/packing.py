@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from cobblestone.domain.values import changed
 from cobblestone.policy.client.core.state import ClientJob, CoreState
 from cobblestone.policy.client.recent.concurrency import MemoryWatch
 from cobblestone.policy.client.recent.rec import RecMemory
@@ -60,7 +60,7 @@ class Packing:
             jobs,
             queue_projects(state, self._credit.recs, self.limits),
             self.devices,
-            changed(self.outlook, late=late),
+            replace(self.outlook, late=late),
             now=state.now,
             slice_seconds=state.slice,
             ram_bytes=self.watch.ram,

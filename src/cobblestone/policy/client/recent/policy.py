@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -129,19 +129,6 @@ class Recent(Policy):
         known = None if history is None else history.correction
         return self.correction(job.project) if known is None else known
 
-    def _corrections(self) -> Callable[[ClientJob], float]:
-        """Return the factors for jobs' estimates, each app version's worked out once."""
-        known: dict[tuple[int, str, str], float] = {}
-
-        def correction(job: ClientJob) -> float:
-            version = (job.project, job.app_name, job.version)
-            found = known.get(version)
-            if found is None:
-                found = known[version] = self._correction_of(job)
-            return found
-
-        return correction
-
     def ended(self, job: ClientJob, elapsed: float) -> None:
         """Learn from a job."""
         if self.choice.job_completion == 1 or job.failed:
@@ -186,14 +173,17 @@ class Recent(Policy):
 
     def refresh(self) -> None:
         """Bring remaining times up to date."""
-        correction = self._corrections()
+        corrections: dict[tuple[int, str, str], float] = {}
         for job in self.state.jobs:
-            estimate = job.raw * correction(job)
+            version = (job.project, job.app_name, job.version)
+            correction = corrections.get(version)
+            if correction is None:
+                correction = corrections[version] = self._correction_of(job)
             if not job.done and not job.fraction_done:
-                job.remaining = estimate
+                job.remaining = job.raw * correction
                 continue
             job.remaining = remaining_elapsed(
-                estimate=estimate,
+                estimate=job.raw * correction,
                 elapsed=job.done,
                 fraction_done=job.fraction_done,
                 elapsed_at_fraction=job.fraction_at,
@@ -269,7 +259,7 @@ class Recent(Policy):
 
     def list_stands(self) -> float:
         """Return until when no job can come near its deadline; 0 where there is more to look at."""
-        return stands_recent(self.state, self._corrections(), self.available())
+        return stands_recent(self.state, self._correction_of, self.available())
 
     def enforce(self, wanted: Sequence[ClientJob]) -> Changes:
         """Run the list as it is; a task whose GPU instances have changed is stopped and started again."""

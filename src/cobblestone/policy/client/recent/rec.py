@@ -127,14 +127,10 @@ class RecMemory:
             return
         computed = self.computed * state.permission.throttle
         credit = [0.0] * len(self.recs)
-        earned: dict[tuple[float, str, float], float] = {}  # by what a job takes: most are alike
         for job in state.running:
             if not job.always_runs:
-                cpus, gpu, gpus = takes = job.cpus, job.gpu, job.gpus
-                if takes not in earned:
-                    peak = devices.job_peak(cpus=cpus, gpu=gpu, gpus=gpus)
-                    earned[takes] = computed * peak * CREDIT_PER_FLOP
-                credit[job.project] += earned[takes]
+                peak = devices.job_peak(cpus=job.cpus, gpu=job.gpu, gpus=job.gpus)
+                credit[job.project] += computed * peak * CREDIT_PER_FLOP
         half_life = state.preferences.rec_half_life
         self.recs = [
             update_rec(rec, credit=c, seconds=elapsed, half_life=half_life)

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
-from itertools import chain, islice
+from itertools import chain
 
 from cobblestone.domain.values import float_sum, value
 from cobblestone.policy.client.core.reasons import Why, why
@@ -130,7 +130,6 @@ class _Crowd:
     narrowest: float  #: CPUs without which none of the CPU jobs runs, at most one
     equally_wide: bool  #: all CPU jobs need as many
     beside: int  #: jobs that may run though no CPU is free: those on GPUs, and those that always run
-    plain: bool  #: each takes one CPU
 
     @classmethod
     def of(cls, jobs: Sequence[ClientJob]) -> _Crowd:
@@ -141,8 +140,7 @@ class _Crowd:
                 beside += 1
             else:
                 widths.add(job.cpus)
-        plain = widths == {1.0} and not beside
-        return cls(min([1.0, *(width or 1.0 for width in widths)]), len(widths) < 2, beside, plain)
+        return cls(min([1.0, *(width or 1.0 for width in widths)]), len(widths) < 2, beside)
 
 
 def _keeps_place(job: ClientJob, now: float, slice_seconds: float) -> bool:
@@ -262,9 +260,6 @@ def _fit(candidates: Iterable[ClientJob], together: Together, devices: Devices, 
 
     The parts of CPUs that GPU jobs use are rounded down: they may come on top of all CPUs, up to one.
     """
-    if crowd.plain and together.boundless:
-        jobs = list(islice(candidates, devices.ncpus))
-        return RunList(jobs, dict.fromkeys(map(id, jobs), ()))
     found: RunList = RunList()
     waiting = found.waiting
     cpus = gpu_cpus = 0.0

@@ -187,15 +187,7 @@ def fetch_project(
     now = state.now
     p = state.projects[i]
     d = p.description
-    held = waiting = 0
-    blocked, deferred = False, set[str]()
-    for job in state.jobs:
-        if job.project == i:
-            held += 1
-            waiting += not job.running
-            blocked = blocked or job.stalled or job.suspended
-            if job.deferred(now):
-                deferred.add(job.gpu)
+    held = [job for job in state.jobs if job.project == i]
     flops, queued, seconds = queued_work(p.queue, devices)
     supplies = supplies.intersection(d.supplies).difference(d.forbidden)
     return form_of(
@@ -207,18 +199,18 @@ def fetch_project(
         contactable=p.not_before <= now,
         group=d.priority_group,
         backed_off=frozenset(k for k in supplies if p.backoffs.get(k, (0.0, 0.0))[1] > now),
-        deferred=frozenset(deferred),
+        deferred=frozenset([job.gpu for job in held if job.deferred(now)]),
         runnable=len(p.queue),
-        held=held,
-        waiting=waiting,
-        uploading=sum([j.phase is Phase.UPLOADING and j.project == i for j in state.finished]),
+        held=len(held),
+        waiting=sum([not job.running for job in held]),
+        uploading=sum(j.phase is Phase.UPLOADING and j.project == i for j in state.finished),
         uploads_young=now - p.upload_since < YOUNG_UPLOAD,
         fetches_on_update=state.preferences.fetch_on_update and p.contact_asked == "user",
         dcf=dcf,
         queued_flops=flops,
         queued_instances=queued,
         queued_seconds=seconds,
-        blocked=blocked,
+        blocked=any(job.stalled or job.suspended for job in held),
         limits=limits,
     )
 
