@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -79,4 +80,28 @@ def test_what_an_executor_took_is_sent_at_the_end_of_a_program_that_did_not_leav
         batch = json.loads(capsys.readouterr().out)
         assert (batch["state"], batch["njobs"]) == ("open", 3)
     finally:
+        server.stop()
+
+
+def test_a_program_whose_last_jobs_cannot_be_sent_says_what_it_waits_for(root: Path, tmp_path: Path):
+    (tmp_path / "square.py").write_text("")
+    made = ["app", "create", "square", "--python", str(tmp_path / "square.py"), "--project", str(root)]
+    assert run_command(made) == 0
+    server = Server(root, f"http://127.0.0.1:{ProjectFolder(root).settings().server.port}/")
+    server.start()
+    assert server.process is not None
+    program = LEFT.replace(
+        "futures =", f"import os; os.kill({server.process.pid}, {signal.SIGSTOP:d})\nfutures ="
+    )
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-c", program, str(root)], stderr=subprocess.PIPE, text=True
+        ) as running:
+            assert running.stderr is not None
+            assert "still being sent" in running.stderr.readline()
+            server.process.send_signal(signal.SIGCONT)
+            assert "Open jobs of batch 1: 3 of 3 (" in running.stderr.read()
+        assert running.returncode == 0
+    finally:
+        server.process.send_signal(signal.SIGCONT)
         server.stop()

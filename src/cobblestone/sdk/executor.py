@@ -143,7 +143,10 @@ class JobExecutor(Executor):
             if not self._closed:
                 self._closed = True
                 self._queue.put(None)
-        self._sender.join()
+        self._sender.join(TELL_SECONDS)
+        if self._sender.is_alive():
+            log.warning("Jobs of batch %s are still being sent. Ctrl-C gives them up.", self.batch.id)
+            self._sender.join()
         atexit.unregister(self._end_of_program)
         if cancel_futures:
             self._cancel_all()
@@ -161,7 +164,8 @@ class JobExecutor(Executor):
         self.shutdown(wait=False)
         if self._failure is not None:
             log.warning("Not all jobs of batch %s were sent: %s", self.batch.id, self._failure)
-        self._tell_open()
+        else:
+            self._tell_open()
 
     def forget(self, future: JobFuture) -> None:
         """Cancel the job of a future that is no longer waited for, if it was sent."""
