@@ -120,49 +120,54 @@ class SwallowingNetwork:
             each.close()
 
 
-def test_a_network_that_swallows_packets_is_noticed(postgres: PostgresServer, database: str):
+Distant = tuple[SwallowingNetwork, Store]
+
+
+@pytest.fixture
+def distant(postgres: PostgresServer, database: str) -> Iterator[Distant]:
+    """A network, and a store whose database is behind it."""
     with ExitStack() as stack:
         network = SwallowingNetwork(str(postgres.folder / ".s.PGSQL.5432"))
         stack.callback(network.close)
         name = conninfo_to_dict(database)["dbname"]
         store = Store(f"postgresql://cobblestone@127.0.0.1:{network.port}/{name}")
         stack.callback(store.close)
-        store.write(lambda tx: add(tx, "before"))
-        network.swallows = True
-        for operation in (
-            lambda: store.write(lambda tx: add(tx, "never")),
-            lambda: store.write(lambda tx: add(tx, "never")),
-            lambda: store.read(lambda db: db.value("SELECT 1")),
-        ):
-            begin = time.monotonic()
-            with pytest.raises(StoreError):
-                operation()
-            assert time.monotonic() - begin < PATIENCE
-        network.swallows = False
-        store.write(lambda tx: add(tx, "after"))
-        assert store.read(lambda db: db.value("SELECT COUNT(*) FROM meta WHERE key = 'after'")) == 1
+        yield network, store
 
 
-def test_a_commit_without_an_answer_is_not_said_to_have_failed(postgres: PostgresServer, database: str):
-    with ExitStack() as stack:
-        network = SwallowingNetwork(str(postgres.folder / ".s.PGSQL.5432"))
-        stack.callback(network.close)
-        name = conninfo_to_dict(database)["dbname"]
-        store = Store(f"postgresql://cobblestone@127.0.0.1:{network.port}/{name}")
-        stack.callback(store.close)
+def test_a_network_that_swallows_packets_is_noticed(distant: Distant):
+    network, store = distant
+    store.write(lambda tx: add(tx, "before"))
+    network.swallows = True
+    for operation in (
+        lambda: store.write(lambda tx: add(tx, "never")),
+        lambda: store.write(lambda tx: add(tx, "never")),
+        lambda: store.read(lambda db: db.value("SELECT 1")),
+    ):
+        begin = time.monotonic()
+        with pytest.raises(StoreError):
+            operation()
+        assert time.monotonic() - begin < PATIENCE
+    network.swallows = False
+    store.write(lambda tx: add(tx, "after"))
+    assert store.read(lambda db: db.value("SELECT COUNT(*) FROM meta WHERE key = 'after'")) == 1
 
-        def add_and_lose(tx: Transaction, key: str, *, request: bool) -> None:
-            add(tx, key)
-            assert tx.value("SELECT COUNT(*) FROM meta WHERE key = ?", (key,)) == 1
-            network.swallows, network.swallows_answers = request, True
 
-        for key, request in (("commit lost", True), ("answer lost", False)):
-            with pytest.raises(StoreError, match=r"did not confirm this.* may be stored or not"):
-                store.write(partial(add_and_lose, key=key, request=request))
-            network.swallows = network.swallows_answers = False
-        assert store.read(lambda db: db.query("SELECT key FROM meta WHERE key LIKE '% lost'")) == [
-            ("answer lost",)
-        ]
+def test_a_commit_without_an_answer_is_not_said_to_have_failed(distant: Distant):
+    network, store = distant
+
+    def add_and_lose(tx: Transaction, key: str, *, request: bool) -> None:
+        add(tx, key)
+        assert tx.value("SELECT COUNT(*) FROM meta WHERE key = ?", (key,)) == 1
+        network.swallows, network.swallows_answers = request, True
+
+    for key, request in (("commit lost", True), ("answer lost", False)):
+        with pytest.raises(StoreError, match=r"did not confirm this.* may be stored or not"):
+            store.write(partial(add_and_lose, key=key, request=request))
+        network.swallows = network.swallows_answers = False
+    assert store.read(lambda db: db.query("SELECT key FROM meta WHERE key LIKE '% lost'")) == [
+        ("answer lost",)
+    ]
 
 
 def test_a_process_that_stops_in_the_middle_of_a_write_loses_its_locks(database: str):

@@ -8,7 +8,7 @@ import resource
 import httpx
 import pytest
 from structlog.testing import capture_logs
-from tests.helpers.project_world import URL, World, upload_body
+from tests.helpers.project_world import URL, SimHost, World, upload_body
 from tests.helpers.wire_elements import read_elements
 from tests.helpers.wire_requests import written_request
 
@@ -16,6 +16,17 @@ from cobblestone.server.app import create_app
 from cobblestone.server.files import download, uploads
 from cobblestone.server.scheduler import endpoint
 from cobblestone.store.catalog.files import fan_out
+from cobblestone.wire.scheduler.report import ReportedResult
+
+
+def with_a_report(world: World) -> tuple[SimHost, ReportedResult]:
+    """A computer that has done a job, and what it has to report."""
+    world.add_jobs(world.add_app())
+    world.settle()
+    worker = world.host(world.user("ada"))
+    worker.rpc(ask=1)
+    (name,) = worker.new_results()
+    return worker, worker.finish(name, b"answer")
 
 
 @pytest.mark.both_databases
@@ -25,12 +36,7 @@ def test_whoever_is_sent_away_hears_when_to_come_again_and_reports_then(
     monkeypatch.setattr(endpoint, "PLACES", 1)
     monkeypatch.setattr(endpoint, "MAX_WAITING", 1)
     world: World = make_world()
-    world.add_jobs(world.add_app())
-    world.settle()
-    worker = world.host(world.user("ada"))
-    worker.rpc(ask=1)
-    (name,) = worker.new_results()
-    report = worker.finish(name, b"answer")
+    worker, report = with_a_report(world)
     others = [world.host(world.user(f"u{i}")) for i in range(6)]
 
     async def all_at_once() -> list[httpx.Response]:
@@ -46,12 +52,7 @@ def test_whoever_is_sent_away_hears_when_to_come_again_and_reports_then(
 
 
 def test_whoever_comes_while_the_disk_is_full_hears_when_to_come_again_and_reports_then(world: World):
-    world.add_jobs(world.add_app())
-    world.settle()
-    worker = world.host(world.user("ada"))
-    worker.rpc(ask=1)
-    (name,) = worker.new_results()
-    report = worker.finish(name, b"answer")
+    worker, report = with_a_report(world)
     no_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     with capture_logs():  # or the log could not be written either
         resource.setrlimit(resource.RLIMIT_FSIZE, (1, no_limit[1]))
