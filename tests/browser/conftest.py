@@ -33,7 +33,7 @@ from cobblestone.server.operation.alerts import Watcher
 from cobblestone.server.web import web_routes
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.operation import interventions
+from cobblestone.store.operation import audit, interventions
 from cobblestone.store.operation.audit import Actor
 from cobblestone.store.work import submitters
 
@@ -138,6 +138,8 @@ def run_for_a_while(world: World) -> dict[str, int]:
     actor = Actor(name=f"user:{olga} Olga", origin="web 2001:db8:85a3::8a2e:370:7334")
     reason = "Each of its tasks ends in a memory error; please look at its memory."
     world.write(lambda tx: operations.block(tx, world.ctx, "host", host.id, reason, actor))
+    unchanged = ("send password reset", f"user {olga}")  # an entry that has nothing before and nothing after
+    world.write(lambda tx: audit.record(tx, actor, *unchanged, now=world.now))
     newest = world.write(lambda tx: add_newer_version(tx, app, now=world.now))
     plan = RolloutPlan(stages=(0.05, 0.25, 1.0))
     world.write(lambda tx: rollout.start_rollout(tx, newest, plan, actor, now=world.now))

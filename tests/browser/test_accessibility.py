@@ -100,7 +100,8 @@ def test_axe_finds_nothing_on_forms_that_were_refused(open_page: OpenPage, look:
         form.evaluate("form => form.noValidate = true")
         for name, text in fields.items():
             form.locator(f"[name='{name}']").fill(text)
-        with page.expect_response(lambda answer: answer.request.method == "POST") as sent:
+        posted = page.expect_response(lambda answer: answer.request.method == "POST")
+        with page.expect_event("load"), posted as sent:
             form.locator("button[type='submit']").first.click()
         assert sent.value.status == 422, address
         found += findings(page)
@@ -115,7 +116,8 @@ def test_axe_finds_nothing_on_the_way_to_the_second_factor_and_through_it(
     for name, text in {"user_name": "Flint", "email_addr": email("flint"), "passwd": PASSWORD}.items():
         page.locator(f"[name='{name}']").fill(text)
     page.locator("[name='consent']").check()
-    page.get_by_role("button", name="Create the account").click()
+    with page.expect_event("load"):
+        page.get_by_role("button", name="Create the account").click()
     found += findings(page)  # a first page, with nothing on it yet
     page.goto("security.php")
     page.get_by_text("Set it up").click()
@@ -126,7 +128,8 @@ def test_axe_finds_nothing_on_the_way_to_the_second_factor_and_through_it(
     form.get_by_role("button", name="Turn it on").click()
     expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()
     found += findings(page)
-    page.get_by_role("button", name="Log out").click()
+    with page.expect_event("load"):
+        page.get_by_role("button", name="Log out").click()
     page.goto("login.php")
     page.get_by_label("E-mail address").fill(email("flint"))
     page.get_by_label("Password").fill(PASSWORD)

@@ -156,7 +156,7 @@ def test_without_scripts_a_table_and_its_files_are_submitted_by_the_form(served:
     page.reload()
     expect(page.get_by_text("1 of 3 done, 2 failed")).to_be_visible()
     page.get_by_role("link", name="failed", exact=True).click()
-    assert page.locator("section:has(#jobs) tbody th").all_inner_texts() == ["second", "third"]
+    expect(page.locator("section:has(#jobs) tbody th")).to_have_text(["second", "third"])
     page.get_by_role("button", name="Submit failed jobs again").click()
     expect(page.get_by_role("heading", name="retry of period")).to_be_visible()
 
@@ -167,6 +167,7 @@ def test_pages_of_a_batch_fit_the_screen_and_axe_finds_nothing(served: Served, l
     folder = Path(os.environ.get("SCREENSHOTS", ""))
 
     def see(name: str) -> None:
+        page.wait_for_load_state()
         if os.environ.get("SCREENSHOTS"):
             folder.mkdir(parents=True, exist_ok=True)
             page.screenshot(path=folder / f"my-{name}-{look}.png", full_page=True)
@@ -194,6 +195,7 @@ def test_pages_of_a_batch_fit_the_screen_and_axe_finds_nothing(served: Served, l
     served.lab.compute({"first": b"1"})
     page.reload()
     see("batch")
-    page.get_by_role("link", name="My work").click()
+    with page.expect_event("load"):
+        page.get_by_role("link", name="My work").click()
     see("work")
     assert found == []
