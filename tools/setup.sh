@@ -213,9 +213,11 @@ install_requirements() { # install_requirements SET
     if installed "$1"; then return; fi
     if [ "$1" != dev ] && installed dev; then return; fi # dev contains the others, in the same versions
     say "Installing $(grep -c '==' "requirements/$1.txt") Python packages (requirements/$1.txt) into .venv; once, a minute or two"
-    pip install -qq --no-deps --require-hashes --only-binary :all: --requirement "requirements/$1.txt" ||
+    pip install -qq --no-deps --no-compile --require-hashes --only-binary :all: --requirement "requirements/$1.txt" ||
         fail "pip could not install requirements/$1.txt" "Its message is above. Is the package index within reach?" \
             "Some packages come late to a new Python. An older one can be named: make PYTHON=/path/to/python3.13 ..."
+    # On all cores, where pip takes one; a few packages bring files that are no Python, which it passes over, too.
+    .venv/bin/python -m compileall -qq -j 0 .venv/lib >/dev/null 2>&1 || true
     changed=$1
 }
 
