@@ -48,10 +48,10 @@ VALUES (%(member)s, %(host)s, %(pid)s, %(version)s, %(schema)s, {_NOW} + %(secon
 ON CONFLICT (member) DO UPDATE SET until = excluded.until
 """
 _FORGET_PROGRAM = f"DELETE FROM process_program WHERE until < {_NOW} - 3600"
-_LIVING = (
-    f"SELECT member, host, pid, version, schema FROM process_program WHERE until >= {_NOW} ORDER BY host, pid"
-)
-_PROGRAM_MEMBERS = f"SELECT DISTINCT member FROM process_member WHERE until >= {_NOW}"
+#: What was written before the database's clock was set back would else be good until then.
+_GOOD = f"until BETWEEN {_NOW} AND {_NOW} + 60"
+_LIVING = f"SELECT member, host, pid, version, schema FROM process_program WHERE {_GOOD} ORDER BY host, pid"
+_PROGRAM_MEMBERS = f"SELECT DISTINCT member FROM process_member WHERE {_GOOD}"
 #: Notes the oldest schema whose programs the database bears; belongs into the transaction that takes the steps.
 NOTE_OLDEST = (
     "INSERT INTO schema_bears (oldest) VALUES ('{}') ON CONFLICT (one) DO UPDATE SET oldest = excluded.oldest"
@@ -133,7 +133,7 @@ SELECT role, %(me)s, {_NOW}, {_NOW} + %(seconds)s FROM unnest(%(roles)s::text[])
 ON CONFLICT (role, member) DO UPDATE SET until = excluded.until
 """
 _FORGET = f"DELETE FROM process_member WHERE until < {_NOW} - 3600"
-_MEMBERS = f"SELECT role, member FROM process_member WHERE until >= {_NOW} ORDER BY joined, member"
+_MEMBERS = f"SELECT role, member FROM process_member WHERE {_GOOD} ORDER BY joined, member"
 _RENEW = (
     f"UPDATE process_lease SET until = {_NOW} + %(seconds)s WHERE owner = %(me)s RETURNING role, shard, fence"
 )
@@ -142,7 +142,7 @@ _TAKE = f"""
 INSERT INTO process_lease (role, shard, owner, fence, until)
 SELECT %(role)s, shard, %(me)s, 1, {_NOW} + %(seconds)s FROM unnest(%(shards)s::int8[]) AS shard ORDER BY shard
 ON CONFLICT (role, shard) DO UPDATE SET owner = excluded.owner, fence = process_lease.fence + 1, until = excluded.until
-WHERE process_lease.until < {_NOW} RETURNING shard, fence
+WHERE NOT process_lease.{_GOOD} RETURNING shard, fence
 """
 _GONE = (
     "DELETE FROM process_member WHERE member = %(me)s",
@@ -180,6 +180,7 @@ class PostgresProcessGroup(ProcessGroup):
         self._roles: dict[str, _Role] = {}
         self._me = program.member if program else secrets.token_hex(8)
         self._valid_until = 0.0  # of the leases, by the clock of this process
+        self._problem = ""  # why they could not be renewed
         self._lock = threading.Lock()
         self._unsent: set[str] = set()
         self._wanted = threading.Event()  # names are unsent, or shards became free
@@ -233,6 +234,10 @@ class PostgresProcessGroup(ProcessGroup):
         with self._lock:
             return self._in_time() and role.held.get(shard, 0) == fence
 
+    def fault(self) -> str:
+        """See `ProcessGroup.fault`."""
+        return "" if self._in_time() else self._problem
+
     def rank(self, role: str) -> tuple[int, int]:
         """See `ProcessGroup.rank`."""
         known = self._roles.get(role)
@@ -272,8 +277,9 @@ class PostgresProcessGroup(ProcessGroup):
                         time.sleep(NOTIFY_SECONDS)
                     self._leave(connection)
             except Exception as error:  # noqa: BLE001  # without this thread nothing is leased
-                log.warning("process_group_lost", error=f"{type(error).__name__}: {error}")
-                self._wanted.wait(RETRY_SECONDS)
+                self._problem = f"{type(error).__name__}: {error}"
+                log.warning("process_group_lost", error=self._problem)
+                time.sleep(RETRY_SECONDS)  # names that wait to be sent shall not hurry it
 
     def _leave(self, connection: psycopg.Connection[Row]) -> None:
         self._send(connection)

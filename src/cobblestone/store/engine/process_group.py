@@ -116,6 +116,10 @@ class ProcessGroup:
         """Enter a context in which this process may work on its shards of a role."""
         yield Lease(role, "", None)
 
+    def fault(self) -> str:
+        """Return why this process has no leases, so that its daemons do nothing; empty if it has."""
+        return ""
+
     def rank(self, role: str) -> tuple[int, int]:
         """Return this process's number among those with a role, and their count."""
         return 0, 1
