@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import math
-import os
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,11 +13,11 @@ from pathlib import Path
 from cobblestone import __version__
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.environment import Clock, system_clock
-from cobblestone.ops.files import write_durably
 from cobblestone.server.api.submission.webhooks import tell
 from cobblestone.server.app import create_app
 from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.server.core.context import ServerContext
+from cobblestone.server.core.note import noted
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.core.roles import ALL_ROLES, HTTP_ROLES, WATCHER, Role
@@ -150,34 +148,24 @@ async def _project_daemons(ctx: ServerContext, *, roles: frozenset[Role]) -> Asy
     await asyncio.to_thread(comparison_kinds)
     workers = Workers(ctx.settings.checks)
     heartbeat = supervision.Heartbeat(ctx, roles, version=__version__)
-    beat = supervision.DaemonTask(
-        name="heartbeat", step=heartbeat.step, sweep_seconds=supervision.BEAT_SECONDS
-    )
+
+    async def step() -> int:
+        if fault := ctx.processes.fault():
+            raise StoreError(f"The daemons of this process do nothing: it has no leases. {fault}")
+        return await heartbeat.step()
+
+    beat = supervision.DaemonTask(name="heartbeat", step=step, sweep_seconds=supervision.BEAT_SECONDS)
     try:
-        async with supervision.run_daemons(ctx, (*_daemons(ctx, workers, roles), beat)):
-            with _noted(ctx) if Role.WEB in roles else contextlib.nullcontext():
-                yield
+        async with (
+            supervision.run_daemons(ctx, (*_daemons(ctx, workers, roles), beat)),
+            noted(ctx) if Role.WEB in roles else contextlib.nullcontext(),
+        ):
+            yield
     finally:
         await asyncio.to_thread(workers.close)
         with contextlib.suppress(StoreError, TimeoutError):  # the database has gone: the others will miss us
             async with asyncio.timeout(FAREWELL_SECONDS):
                 await heartbeat.end()
-
-
-@contextlib.contextmanager
-def _noted(ctx: ServerContext) -> Generator[None, None, None]:
-    """Keep a note in the folder, from before the first answer, so that a program that sees one also finds the address."""
-    host, port = ctx.listens
-    if host in ("0.0.0.0", "::"):  # noqa: S104  # compared
-        host = "127.0.0.1"
-    path = "/" + "/".join(ctx.master_url.rstrip("/").split("/")[3:])
-    direct = f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
-    running = {"url": ctx.master_url, "direct": direct, "pid": os.getpid(), "started": ctx.started}
-    write_durably(ctx.folder.run_file, json.dumps(running).encode())
-    try:
-        yield
-    finally:
-        ctx.folder.run_file.unlink(missing_ok=True)
 
 
 def check_start(root: Path, *, replaces: int = 0) -> None:
