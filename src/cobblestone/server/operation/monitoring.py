@@ -10,7 +10,6 @@ from cobblestone.ops.metrics import METRICS, Figures
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.roles import WATCHER
 from cobblestone.server.files.exports import last_export
-from cobblestone.server.operation.alerts import StateReader
 from cobblestone.service.http.monitoring import Monitoring, read_and_write
 from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.operation.figures import Endings, ProjectFigures
@@ -22,7 +21,6 @@ def project_monitoring(ctx: ServerContext, *, of_project: bool) -> Monitoring:
 
     ``of_project``: this process may be the one that reports what is the same for all of a project.
     """
-    state = StateReader(ctx)
     folder = ctx.folder
 
     async def figures() -> Figures:
@@ -33,7 +31,7 @@ def project_monitoring(ctx: ServerContext, *, of_project: bool) -> Monitoring:
             "disk_limit_bytes": ctx.settings.server.min_free_disk_bytes,
         }
         if of_project and ctx.processes.rank(WATCHER)[0] == 0:
-            found = await state.get()
+            found = await ctx.state.get()
             own |= project_figures(ctx, found.figures, found.endings)
         return own
 
