@@ -17,7 +17,10 @@ from cobblestone.domain.errors import StoreError
 from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.engine.postgres_process_group import RETRY_SECONDS
 from cobblestone.store.engine.process_group import SHARDS, ProcessGroup
+from cobblestone.store.maintenance.snapshot import read_rows
+from cobblestone.store.maintenance.upgrade import upgrade
 from cobblestone.store.people import users
+from cobblestone.store.schema.project import PROJECT
 
 
 @pytest.fixture
@@ -138,3 +141,16 @@ def test_what_a_dead_process_held_is_free_although_the_clock_of_the_database_was
     finally:
         group.close()
         store.close()
+
+
+def test_commands_say_what_the_server_refuses(database: str):
+    with pytest.raises(StoreError, match=r"does not go on: division by zero\."):
+        read_rows(database, ["SELECT 1 / 0"])
+
+
+def test_an_upgrade_says_that_there_is_no_room_for_its_connections(postgres: PostgresServer):
+    postgres.execute("CREATE ROLE one_only LOGIN CONNECTION LIMIT 1")
+    postgres.execute("CREATE DATABASE of_one_only OWNER one_only")
+    address = postgres.address("of_one_only").replace("cobblestone@", "one_only@")
+    with pytest.raises(StoreError, match="too many connections"):
+        upgrade(address, PROJECT)

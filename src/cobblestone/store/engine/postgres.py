@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import psycopg
@@ -88,6 +90,20 @@ def connect(address: str, *, answer_seconds: float | None = None) -> psycopg.Con
     adapt(connection)
     connection.answer_seconds = answer_seconds
     return connection
+
+
+@contextmanager
+def opened(address: str) -> Generator[psycopg.Connection[Row]]:
+    """Yield a connection for work that may take any time.
+
+    Raises:
+        StoreError: see `connect`; also whatever the server refuses meanwhile.
+    """
+    try:
+        with connect(address) as connection:
+            yield connection
+    except psycopg.Error as error:
+        raise StoreError(f"{shown(address)} does not go on: {first_line(error)}.") from error
 
 
 def _set_up(connection: PatientConnection, answer_seconds: float | None) -> str:

@@ -36,10 +36,10 @@ def current_revision(location: Path | str, schema: Schema) -> str | None:
         StoreError: it cannot be reached, or the file is not a database.
     """
     if is_postgres(location):
-        from cobblestone.store.engine.postgres import connect
+        from cobblestone.store.engine.postgres import opened
         from cobblestone.store.maintenance.postgres import postgres_revision
 
-        with connect(str(location)) as connection:
+        with opened(str(location)) as connection:
             return postgres_revision(connection)
     path = Path(location)
     if not path.exists() or path.stat().st_size == 0:
