@@ -53,10 +53,6 @@ def end(address: str, program: Program) -> None:
 
 def test_beside_an_old_program_a_new_one_adds_and_takes_nothing_away(address: str, newer: Schema):
     new = Program("new", "beta", 1, "2.0", newer.head)
-    with closing(
-        connect(address)
-    ) as connection:  # it is the old one's group that notes it, as long as it lives
-        connection.execute("CREATE TABLE process_member (member TEXT, until DOUBLE PRECISION)")
     upgrade(address, newer, program=new)
     assert current_revision(address, newer) == EXPANDED
     assert {"version", "program"} <= set(process_columns(address))

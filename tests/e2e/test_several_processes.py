@@ -22,7 +22,7 @@ from tests.helpers.server_process import RemoteWorld, Server
 
 from cobblestone.cli import run_command
 from cobblestone.demo.processes import free_port
-from cobblestone.server.core.note import RunningServer, read_note
+from cobblestone.ops.running import RunningServer, read_note
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.store.engine.database import Store
 

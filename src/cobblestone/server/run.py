@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import os
+import socket
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from cobblestone import __version__
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.environment import Clock, system_clock
+from cobblestone.ops.files import write_durably
+from cobblestone.ops.running import RunningServer, read_note
 from cobblestone.server.api.submission.webhooks import tell
 from cobblestone.server.app import create_app
 from cobblestone.server.core.comparisons import comparison_kinds
 from cobblestone.server.core.context import ServerContext
-from cobblestone.server.core.note import noted
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.core.roles import ALL_ROLES, HTTP_ROLES, WATCHER, Role
@@ -158,7 +163,7 @@ async def _project_daemons(ctx: ServerContext, *, roles: frozenset[Role]) -> Asy
     try:
         async with (
             supervision.run_daemons(ctx, (*_daemons(ctx, workers, roles), beat)),
-            noted(ctx) if Role.WEB in roles else contextlib.nullcontext(),
+            _noted(ctx) if Role.WEB in roles else contextlib.nullcontext(),
         ):
             yield
     finally:
@@ -166,6 +171,37 @@ async def _project_daemons(ctx: ServerContext, *, roles: frozenset[Role]) -> Asy
         with contextlib.suppress(StoreError, TimeoutError):  # the database has gone: the others will miss us
             async with asyncio.timeout(FAREWELL_SECONDS):
                 await heartbeat.end()
+
+
+@asynccontextmanager
+async def _noted(ctx: ServerContext) -> AsyncGenerator[None, None]:
+    """Keep a note in the folder, from before the first answer, so that a program that sees one also finds the address.
+
+    Of several processes it is that of the last to start; when that has ended, of one that still runs.
+    """
+    host, port = ctx.listens
+    if host in ("0.0.0.0", "::"):  # noqa: S104  # compared
+        host = "127.0.0.1"
+    path = "/" + "/".join(ctx.master_url.rstrip("/").split("/")[3:])
+    direct = f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
+    own = RunningServer(os.getpid(), ctx.started, socket.gethostname(), ctx.master_url, direct)
+    file = ctx.folder.run_file
+    write_durably(file, msgspec.json.encode(own))
+    keeper = asyncio.create_task(supervision.keep_running("note", partial(_renew, file, own)), name="note")
+    try:
+        yield
+    finally:
+        keeper.cancel()
+        if read_note(file) == own:
+            file.unlink(missing_ok=True)
+
+
+async def _renew(file: Path, own: RunningServer) -> None:
+    """Write a process's own note where there is none, or that of a process that was killed."""
+    found = read_note(file)
+    if found is None or not found.is_alive():
+        with contextlib.suppress(OSError):  # a full disk, which others tell of
+            write_durably(file, msgspec.json.encode(own))
 
 
 def check_start(root: Path, *, replaces: int = 0) -> None:

@@ -13,11 +13,11 @@ import typer
 from cobblestone.cli.options import Common, HostOption, OutputOptions, PortOption, ProjectOption, local_folder
 from cobblestone.cli.output import size, when
 from cobblestone.domain.errors import Busy, ConfigError
+from cobblestone.ops.running import RunningServer, read_note
 from cobblestone.server.core.roles import Role
 
 if TYPE_CHECKING:
     from cobblestone.api_schema.project import ProjectStatus
-    from cobblestone.server.core.note import RunningServer
     from cobblestone.server.core.project import ProjectFolder
 
 
@@ -27,8 +27,6 @@ def running_server(folder: ProjectFolder) -> RunningServer:
     Raises:
         ConfigError: no server does, even if one that was killed left its note, or it is another machine's.
     """
-    from cobblestone.server.core.note import read_note
-
     found = read_note(folder.run_file)
     if found is None or not found.is_alive() or not _is_open(folder):
         raise ConfigError(
@@ -109,7 +107,6 @@ def restart(
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Restart the project's server without failing a request: for new settings or a new version of cobblestone."""
-    from cobblestone.server.core.note import read_note
     from cobblestone.server.core.project import ProjectFolder
     from cobblestone.server.run import check_start
 
@@ -134,7 +131,6 @@ def stop(
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Stop the project's server: it finishes current requests, stops its daemons and closes the database."""
-    from cobblestone.server.core.note import read_note
     from cobblestone.server.core.project import ProjectFolder
 
     opened = ProjectFolder((folder or local_folder(project)).resolve())

@@ -51,7 +51,6 @@ _FORGET_PROGRAM = f"DELETE FROM process_program WHERE until < {_NOW} - 3600"
 #: What was written before the database's clock was set back would else be good until then.
 _GOOD = f"until BETWEEN {_NOW} AND {_NOW} + 60"
 _LIVING = f"SELECT member, host, pid, version, schema FROM process_program WHERE {_GOOD} ORDER BY host, pid"
-_PROGRAM_MEMBERS = f"SELECT DISTINCT member FROM process_member WHERE {_GOOD}"
 #: Notes the oldest schema whose programs the database bears; belongs into the transaction that takes the steps.
 NOTE_OLDEST = (
     "INSERT INTO schema_bears (oldest) VALUES ('{}') ON CONFLICT (one) DO UPDATE SET oldest = excluded.oldest"
@@ -86,15 +85,10 @@ def oldest_borne(connection: psycopg.Connection[Row]) -> str | None:
 
 
 def living_programs(connection: psycopg.Connection[Row]) -> Sequence[Program]:
-    """Return the programs that work here; of those before programs were recorded, only the number is known."""
-    noted: list[Program] = []
-    if _has_table(connection, "process_program"):
-        noted = [Program(*row) for row in connection.execute(_LIVING.encode())]
-    if not _has_table(connection, "process_member"):
-        return noted
-    told = {program.member for program in noted}
-    members = [str(row[0]) for row in connection.execute(_PROGRAM_MEMBERS.encode())]
-    return [*noted, *(Program(member) for member in members if member not in told)]
+    """Return the programs that work here."""
+    if not _has_table(connection, "process_program"):
+        return []
+    return [Program(*row) for row in connection.execute(_LIVING.encode())]
 
 
 def _has_table(connection: psycopg.Connection[Row], name: str) -> bool:
