@@ -40,9 +40,9 @@ async def get_status(call: Call) -> schema.ProjectStatus:
         name=ctx.settings.project.name,
         url=ctx.settings.project.url,
         version=__version__,
-        counts=schema.Counts(
-            users=figures.users,
-            hosts=figures.hosts,
+        counts=form_of(
+            schema.Counts,
+            figures,
             active_hosts=figures.hosts_active,
             open_batches=figures.batches_open,
             results_unsent=figures.unsent,
@@ -50,9 +50,6 @@ async def get_status(call: Call) -> schema.ProjectStatus:
             workunits_to_validate=figures.validation,
             workunits_to_assimilate=figures.assimilation,
             workunits_to_delete=figures.deletion,
-            apps=figures.apps,
-            unsigned_versions=figures.unsigned_versions,
-            workunits_unfinished=figures.workunits_unfinished,
         ),
         started=ctx.started or None,
         disk_free=free_bytes(ctx),

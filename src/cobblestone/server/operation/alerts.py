@@ -165,7 +165,8 @@ class Watcher:
     async def _mail(self, begun: Sequence[HealthWarning]) -> None:
         """Mail new warnings; each at most once an hour, even if it comes and goes."""
         now, settings = self._ctx.clock(), self._ctx.settings
-        wanted = [each for each in begun if now - self._mailed.get(each.code, float("-inf")) >= MAIL_SECONDS]
+        # A clock that is set back makes nobody wait for it.
+        wanted = [each for each in begun if abs(now - self._mailed.get(each.code, 0.0)) >= MAIL_SECONDS]
         recipients = [address.strip() for address in settings.watch.mail_to.split(",") if address.strip()]
         if not wanted or not recipients:
             return

@@ -23,6 +23,7 @@ from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from functools import partial
+from textwrap import wrap
 
 import psycopg
 import structlog
@@ -78,22 +79,13 @@ def forget_program(connection: psycopg.Connection[Row], member: str) -> None:
 
 def oldest_borne(connection: psycopg.Connection[Row]) -> str | None:
     """Return the oldest schema whose programs can work here; None: it was never recorded."""
-    if not _has_table(connection, "schema_bears"):
-        return None
     row = connection.execute("SELECT oldest FROM schema_bears").fetchone()
     return None if row is None else str(row[0])
 
 
 def living_programs(connection: psycopg.Connection[Row]) -> Sequence[Program]:
     """Return the programs that work here."""
-    if not _has_table(connection, "process_program"):
-        return []
     return [Program(*row) for row in connection.execute(_LIVING.encode())]
-
-
-def _has_table(connection: psycopg.Connection[Row], name: str) -> bool:
-    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (name,)).fetchone()
-    return bool(row and row[0])
 
 
 CHANNEL = "cobblestone"
@@ -344,7 +336,7 @@ class PostgresProcessGroup(ProcessGroup):
     def _send(self, connection: psycopg.Connection[Row]) -> None:
         with self._lock:
             names, self._unsent = self._unsent, set()
-        for some in _portions(sorted(names)):
+        for some in wrap(" ".join(sorted(names)), MAX_NOTIFICATION, break_on_hyphens=False):
             connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, f"{self._me} {some}"))
 
     # ------------------------------------------------------------------ listening
@@ -373,15 +365,3 @@ class PostgresProcessGroup(ProcessGroup):
     def _deliver(self, names: set[str]) -> None:
         if self._on_notify is not None and not self._closed:
             self._on_notify(names)
-
-
-def _portions(names: Sequence[str]) -> Generator[str]:
-    """Yield names as texts that fit into a notification."""
-    text = ""
-    for name in names:
-        if text and len(text) + len(name) >= MAX_NOTIFICATION:
-            yield text
-            text = ""
-        text = f"{text} {name}" if text else name
-    if text:
-        yield text

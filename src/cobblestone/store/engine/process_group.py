@@ -30,10 +30,10 @@ class Program:
     """The program of a process, as described to the others that share its database."""
 
     member: str  #: a number that no other process has
-    host: str = ""  #: name of the machine
-    pid: int = 0
-    version: str = ""
-    schema: str = ""  #: the newest revision that it knows
+    host: str  #: name of the machine
+    pid: int
+    version: str
+    schema: str  #: the newest revision that it knows
 
 
 class Write(Protocol):

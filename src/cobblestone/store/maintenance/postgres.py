@@ -177,6 +177,8 @@ def upgrade_postgres(
     """See `cobblestone.store.maintenance.upgrade.upgrade`."""
     with _alone(address) as connection:
         current = postgres_revision(connection)
+        if current is not None:
+            process_group.make_tables(connection)
         backup = None
         if not is_ahead(connection, current, shown(address), schema):
             plan = _plan(connection, current, schema)
@@ -185,8 +187,8 @@ def upgrade_postgres(
                 if keep is not None and current is not None:
                     backup = _dump_before(address, keep, current, now)
                 _take(address, schema, current, plan)
+        process_group.make_tables(connection)
         if program is not None:
-            process_group.make_tables(connection)
             process_group.note_program(connection, program, seconds=process_group.LEASE_SECONDS)
         return backup
 
@@ -266,9 +268,6 @@ def _take(address: str, schema: Schema, current: str | None, plan: UpgradePlan) 
 
 
 def _note_oldest(connection: sa.Connection, schema: Schema, plan: UpgradePlan) -> None:
-    known = connection.exec_driver_sql("SELECT to_regclass('schema_bears') IS NOT NULL").scalar()
-    if not known:
-        return  # no program has worked here that could read it
     first = schema.steps()[0].revision
     if plan.bears is not None:
         connection.exec_driver_sql(process_group.NOTE_OLDEST.format(plan.bears))
