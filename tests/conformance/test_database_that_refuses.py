@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 import pytest
@@ -116,7 +116,7 @@ def test_a_process_without_leases_says_why_and_does_not_try_in_a_hurry():
         eventually(lambda: n_shards(group) == SHARDS and group.fault() == "")
 
 
-def _n_lost(logs: list[dict[str, object]]) -> int:
+def _n_lost(logs: Sequence[Mapping[str, object]]) -> int:
     return sum(entry["event"] == "process_group_lost" for entry in logs)
 
 

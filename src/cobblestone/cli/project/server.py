@@ -14,7 +14,7 @@ from cobblestone.cli.options import Common, HostOption, OutputOptions, PortOptio
 from cobblestone.cli.output import size, when
 from cobblestone.domain.errors import Busy, ConfigError
 from cobblestone.ops.running import RunningServer, read_note
-from cobblestone.server.core.roles import Role
+from cobblestone.server.core.roles import ALL_ROLES, Role, parse_roles
 
 if TYPE_CHECKING:
     from cobblestone.api_schema.project import ProjectStatus
@@ -78,7 +78,6 @@ def run(
     from cobblestone.ops.logging import configure_logging
     from cobblestone.server.core.context import ServerContext
     from cobblestone.server.core.project import ProjectFolder
-    from cobblestone.server.core.roles import parse_roles
     from cobblestone.server.run import check_start, serve
 
     root = folder or local_folder(project)
@@ -236,6 +235,4 @@ def _process_lines(found: ProjectStatus) -> list[str]:
 
 
 def _roles(names: list[str]) -> str:
-    from cobblestone.server.core.roles import ALL_ROLES
-
     return "all roles" if set(names) == set(ALL_ROLES) else ", ".join(names)

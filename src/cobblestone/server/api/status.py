@@ -79,9 +79,7 @@ async def get_status(call: Call) -> schema.ProjectStatus:
 
 
 def _daemon(note: DaemonNote) -> schema.DaemonState:
-    return schema.DaemonState(
-        name=note.name, state=note.state, last_beat=note.last_beat or None, last_error=note.last_error
-    )
+    return form_of(schema.DaemonState, note, last_beat=note.last_beat or None)
 
 
 @answers(endpoints.LIST_PLAN_CLASSES)

@@ -200,12 +200,11 @@ class Watcher:
 def sample_figures(ctx: ServerContext, state: ProjectCounters) -> dict[str, float]:
     """Return the figures of a sample.  Names that start with ``n_`` only grow while the server runs; rates are differences."""
     figures, ended = state.figures, state.endings
-    queues = ("unsent", "in_progress", "validation", "assimilation", "deletion")
+    counts = ("unsent", "in_progress", "validation", "assimilation", "deletion", "hosts_active")
     return {
-        **{name: getattr(figures, name) for name in queues},
+        **{name: getattr(figures, name) for name in counts},
         **{name: getattr(ctx.metrics, name) for name in ("n_sent", "n_reported", "n_requests")},
         "backlog_seconds": round(figures.backlog_seconds, 1),
-        "hosts_active": figures.hosts_active,
         "error_rate": round(ended.error_rate, 4),
         "disk_free": free_bytes(ctx),
         "write_backlog": ctx.store.backlog(),

@@ -13,7 +13,7 @@ Each question looks at a bounded number of rows, so its cost does not grow with 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import msgspec
 
@@ -140,7 +140,7 @@ class Endings:
     @property
     def total(self) -> int:
         """Return the number of all results."""
-        return self.good + self.error + self.no_reply + self.invalid
+        return sum(asdict(self).values())
 
     @property
     def error_rate(self) -> float:
@@ -148,12 +148,7 @@ class Endings:
         return 1 - self.good / self.total if self.total else 0.0
 
     def __add__(self, other: Endings) -> Endings:
-        return Endings(
-            good=self.good + other.good,
-            error=self.error + other.error,
-            no_reply=self.no_reply + other.no_reply,
-            invalid=self.invalid + other.invalid,
-        )
+        return Endings(**{name: n + getattr(other, name) for name, n in asdict(self).items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
