@@ -119,6 +119,20 @@ def test_readiness_is_true_while_the_disk_is_full(folder: Path, tmp_path: Path):
         server.wait(60)
 
 
+def test_a_start_on_a_full_disk_says_that_it_is_full(folder: Path, tmp_path: Path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = (
+        'mount -t tmpfs -o size=48m disk "$2" && cp -a "$1/." "$2"; head -c 64M /dev/zero > "$2/filling" || true;'
+        ' exec "$3" -m cobblestone run "$2"'
+    )
+    words = ("unshare", "--map-root-user", "--mount", "sh", "-ec", script, "sh")
+    done = subprocess.run([*words, folder, disk, sys.executable], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "project.sqlite cannot be read" in done.stderr
+    assert "The disk is full." in done.stderr
+
+
 def fill(path: Path) -> None:
     """Fill a disk to the last byte."""
     with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -10,13 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
+from tests.helpers.eventually import eventually
 from tests.helpers.killed_project import check, make_project, work
 from tests.helpers.postgres_server import PostgresServer
-from tests.helpers.project_world import SimHost
+from tests.helpers.project_world import SimHost, World
 from tests.helpers.server_process import RemoteWorld, Server
 
+from cobblestone.cli import run_command
 from cobblestone.demo.processes import free_port
+from cobblestone.ops.running import RunningServer, read_note
+from cobblestone.server.core.project import ProjectFolder
 from cobblestone.store.engine.database import Store
 
 N_JOBS = 120
@@ -206,3 +213,64 @@ def test_an_unknown_role_is_named(tmp_path: Path):
         text=True,
     )
     assert "there is no such role" in done.stderr
+
+
+@pytest.mark.timeout(300)
+def test_the_note_in_the_folder_is_that_of_a_process_that_still_runs(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+):
+    ports = [free_port() for _ in range(2)]
+    first, second = (
+        Server(cluster.root, f"http://127.0.0.1:{port}/", "--role", "web", "--port", str(port))
+        for port in ports
+    )
+
+    def is_noted(server: Server) -> bool:
+        found = read_note(cluster.root / "server.json")
+        return (
+            found is not None
+            and server.process is not None
+            and (found.pid, found.direct) == (server.process.pid, server.url)
+        )
+
+    try:
+        first.start()
+        second.start()
+        eventually(lambda: is_noted(second))
+        first.stop()
+        assert is_noted(second), "the one that ended was not the one of the note"
+        first.start()
+        eventually(lambda: is_noted(first))
+        capsys.readouterr()
+        assert run_command(["stop", str(cluster.root)]) == 0
+        assert "Other processes of the project still run" in capsys.readouterr().out
+        assert first.process is not None
+        assert first.process.wait(10) == 0
+        eventually(lambda: is_noted(second))
+        first.start()
+        eventually(lambda: is_noted(first))
+        first.kill()
+        eventually(lambda: is_noted(second))
+    finally:
+        for server in (first, second):
+            if server.process is not None and server.process.poll() is None:
+                server.stop()
+    assert not (cluster.root / "server.json").exists()
+
+
+def test_a_note_of_another_machine_leads_to_no_process_of_this_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    root = tmp_path / "project"
+    World(root).close()
+    innocent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    note = RunningServer(innocent.pid, 1.0, "another-machine")
+    (root / "server.json").write_bytes(msgspec.json.encode(note))
+    try:
+        with ProjectFolder(root).lock():
+            assert run_command(["stop", str(root)]) == 1
+        assert "runs on another-machine: call this there" in capsys.readouterr().err
+        assert innocent.poll() is None
+    finally:
+        innocent.kill()
+        innocent.communicate()

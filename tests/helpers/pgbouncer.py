@@ -25,8 +25,8 @@ def documented_settings() -> str:
 class Pgbouncer:
     """Runs until closed."""
 
-    def __init__(self, server: PostgresServer, *, folder: Path | None = None) -> None:
-        """``folder``: the same as another had, which was closed."""
+    def __init__(self, server: PostgresServer, *, folder: Path | None = None, mode: str = "session") -> None:
+        """``folder``: the same as another had, which was closed; ``mode``: of the pool, if not that of the documentation."""
         self.folder = folder or Path(tempfile.mkdtemp(prefix="cobblestone-pool-", dir=SOCKETS))
         self.folder.mkdir(exist_ok=True)
         user: dict[str, object] = {}
@@ -39,7 +39,8 @@ class Pgbouncer:
         names.chmod(0o644)
         settings.write_text(
             f"[databases]\n* = host={server.folder}\n[pgbouncer]\nlisten_addr =\nunix_socket_dir = {self.folder}\n"
-            f"auth_type = trust\nauth_file = {names}\nlogfile = {self.folder}/log\npidfile =\n{documented_settings()}"
+            f"auth_type = trust\nauth_file = {names}\nlogfile = {self.folder}/log\npidfile =\n"
+            + documented_settings().replace("pool_mode = session", f"pool_mode = {mode}")
         )
         settings.chmod(0o644)
         self._process = subprocess.Popen([PROGRAM, "-q", settings], **user)  # type: ignore[call-overload]  # user and group, where root starts it

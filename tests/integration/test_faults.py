@@ -94,6 +94,43 @@ def test_a_daemon_that_meets_a_full_disk_does_its_work_later(world: World):
 
 
 @pytest.mark.of_sqlite
+def test_an_assimilate_function_is_not_blamed_for_a_full_disk_and_is_called_again_after_a_pause(world: World):
+    (world.ctx.folder.root / "mine.py").write_text(
+        "def assimilate(workunit):\n"
+        "    with (workunit.folder / 'calls').open('a') as calls:\n"
+        "        calls.write('x')\n"
+    )
+    app = world.add_app(assimilator="mine.py:assimilate")
+    world.add_jobs(app)
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    (name,) = host.new_results()
+    host.rpc(reports=[host.finish(name, b"answer")])
+    for daemon in (world.transitioner, world.validator, world.transitioner):
+        world.run(daemon.step())
+    # What records the assimilation needs room; what notes a failed call does not.
+    world.write(lambda tx: tx.execute("CREATE TABLE filling (content BLOB)"))
+    world.write(
+        lambda tx: tx.execute(
+            "CREATE TRIGGER grows AFTER UPDATE OF assimilate_state ON workunit"
+            " BEGIN INSERT INTO filling VALUES (zeroblob(1000000)); END"
+        )
+    )
+
+    async def assimilate() -> None:
+        work = world.assimilator.side_work
+        await world.assimilator.step()
+        await work.wait(set(work.unfinished), at_most=None)
+
+    with full_database(world), pytest.raises(StoreError, match="full"):
+        world.run(assimilate())  # a daemon pauses when its step fails
+    assert world.query("SELECT handler_failures, handler_problem FROM workunit") == [(0, "")]
+    world.settle()
+    assert world.query("SELECT assimilate_state FROM workunit") == [(2,)]
+    assert (world.ctx.folder.results / "demo" / "calls").read_text() == "xx"
+
+
+@pytest.mark.of_sqlite
 def test_while_another_program_locks_the_database_clients_are_put_off(world: World):
     host, names = started(world)
     with locked_database(world, patience=50):

@@ -252,6 +252,10 @@ def test_warnings_are_mailed_once_an_hour(tmp_path_factory: pytest.TempPathFacto
         world.now += 3600
         world.run(watcher.step())
         assert world.value("SELECT COUNT(*) FROM mail") == 4
+        world.ctx.health.warnings.clear()
+        world.now -= 365 * 86400  # the clock was a year ahead
+        world.run(watcher.step())
+        assert world.value("SELECT COUNT(*) FROM mail") == 6
     finally:
         world.close()
 

@@ -15,6 +15,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 from tests.helpers.effort import times
 from tests.helpers.postgres_server import PostgresServer
 from tests.helpers.project_world import URL, SimHost, World, file_size, post_upload, succeeded, upload_body
@@ -304,7 +305,9 @@ def test_purged_jobs_leave_the_project_and_stay_in_the_archive(make_world):
     world.write(lambda tx: batches.retire_batch(tx, batch.id))
     world.settle()
     world.now += 60
-    assert world.run(purge(world.ctx)) == 1
+    with capture_logs() as logs:
+        assert world.run(purge(world.ctx)) == 1
+    assert [(each["event"], each["workunits"]) for each in logs] == [("jobs_archived", 1)]
     assert world.value("SELECT COUNT(*) FROM workunit") == 0
     columns, rows = archive.query(
         world.ctx.archive.path,

@@ -189,7 +189,7 @@ class BalanceKeeper:
     async def step(self) -> int:
         """Share the booked changes."""
         ctx = self._ctx
-        if ctx.clock() - self._looked >= DAY:
+        if abs(ctx.clock() - self._looked) >= DAY:
             self._looked = ctx.clock()
             since = self._looked - FORGOTTEN_AFTER
             await ctx.store.awrite(

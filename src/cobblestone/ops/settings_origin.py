@@ -35,12 +35,8 @@ def settings_with_origin(folder: Path) -> list[SettingWithOrigin]:
         values = getattr(settings, name)
         for key in section.model_fields:
             whole = f"{ENVIRONMENT_PREFIX}{name}".upper()
-            single = f"{whole}__{key}".upper()
-            if single in environment or whole in environment:
-                origin = single if single in environment else whole
-            elif key in in_file.get(name, {}):
-                origin = str(path)
-            else:
-                origin = "default"
+            of_file = str(path) if key in in_file.get(name, {}) else "default"
+            variables = (f"{whole}__{key}".upper(), whole)
+            origin = next((each for each in variables if each in environment), of_file)
             found.append(SettingWithOrigin(key=f"{name}.{key}", value=getattr(values, key), origin=origin))
     return found

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import math
 import os
+import socket
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from cobblestone import __version__
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.environment import Clock, system_clock
 from cobblestone.ops.files import write_durably
+from cobblestone.ops.running import RunningServer, read_note
 from cobblestone.server.api.submission.webhooks import tell
 from cobblestone.server.app import create_app
 from cobblestone.server.core.comparisons import comparison_kinds
@@ -150,13 +153,19 @@ async def _project_daemons(ctx: ServerContext, *, roles: frozenset[Role]) -> Asy
     await asyncio.to_thread(comparison_kinds)
     workers = Workers(ctx.settings.checks)
     heartbeat = supervision.Heartbeat(ctx, roles, version=__version__)
-    beat = supervision.DaemonTask(
-        name="heartbeat", step=heartbeat.step, sweep_seconds=supervision.BEAT_SECONDS
-    )
+
+    async def step() -> int:
+        if fault := ctx.processes.fault():
+            raise StoreError(f"The daemons of this process do nothing: it has no leases. {fault}")
+        return await heartbeat.step()
+
+    beat = supervision.DaemonTask(name="heartbeat", step=step, sweep_seconds=supervision.BEAT_SECONDS)
     try:
-        async with supervision.run_daemons(ctx, (*_daemons(ctx, workers, roles), beat)):
-            with _noted(ctx) if Role.WEB in roles else contextlib.nullcontext():
-                yield
+        async with (
+            supervision.run_daemons(ctx, (*_daemons(ctx, workers, roles), beat)),
+            _noted(ctx) if Role.WEB in roles else contextlib.nullcontext(),
+        ):
+            yield
     finally:
         await asyncio.to_thread(workers.close)
         with contextlib.suppress(StoreError, TimeoutError):  # the database has gone: the others will miss us
@@ -164,20 +173,35 @@ async def _project_daemons(ctx: ServerContext, *, roles: frozenset[Role]) -> Asy
                 await heartbeat.end()
 
 
-@contextlib.contextmanager
-def _noted(ctx: ServerContext) -> Generator[None, None, None]:
-    """Keep a note in the folder, from before the first answer, so that a program that sees one also finds the address."""
+@asynccontextmanager
+async def _noted(ctx: ServerContext) -> AsyncGenerator[None, None]:
+    """Keep a note in the folder, from before the first answer, so that a program that sees one also finds the address.
+
+    Of several processes it is that of the last to start; when that has ended, of one that still runs.
+    """
     host, port = ctx.listens
     if host in ("0.0.0.0", "::"):  # noqa: S104  # compared
         host = "127.0.0.1"
     path = "/" + "/".join(ctx.master_url.rstrip("/").split("/")[3:])
     direct = f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
-    running = {"url": ctx.master_url, "direct": direct, "pid": os.getpid(), "started": ctx.started}
-    write_durably(ctx.folder.run_file, json.dumps(running).encode())
+    own = RunningServer(os.getpid(), ctx.started, socket.gethostname(), ctx.master_url, direct)
+    file = ctx.folder.run_file
+    write_durably(file, msgspec.json.encode(own))
+    keeper = asyncio.create_task(supervision.keep_running("note", partial(_renew, file, own)), name="note")
     try:
         yield
     finally:
-        ctx.folder.run_file.unlink(missing_ok=True)
+        keeper.cancel()
+        if read_note(file) == own:
+            file.unlink(missing_ok=True)
+
+
+async def _renew(file: Path, own: RunningServer) -> None:
+    """Write a process's own note where there is none, or that of a process that was killed."""
+    found = read_note(file)
+    if found is None or not found.is_alive():
+        with contextlib.suppress(OSError):  # a full disk, which others tell of
+            write_durably(file, msgspec.json.encode(own))
 
 
 def check_start(root: Path, *, replaces: int = 0) -> None:

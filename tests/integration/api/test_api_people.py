@@ -76,6 +76,14 @@ def test_unsigned_versions_are_counted(api: ApiClient, world: World):
     assert api.get("/status")["counts"]["unsigned_versions"] == 1
 
 
+def test_the_state_is_counted_at_most_every_few_seconds_whoever_asks(world: World, api: ApiClient):
+    before = api.get("/status")["counts"]["users"]
+    world.user("ada")
+    assert api.get("/status")["counts"]["users"] == before
+    world.now += 3600
+    assert api.get("/status")["counts"]["users"] == before + 1
+
+
 def test_plan_classes_are_tried_on_the_known_hosts(api: ApiClient, world: World):
     (world.ctx.folder.root / "plan_classes.toml").write_text(
         '[many]\nmin_ncpus = 3\nmax_threads = 8\n\n[cuda]\ngpu_type = "NVIDIA"\n'

@@ -8,46 +8,35 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from cobblestone.cli.options import Common, HostOption, OutputOptions, PortOption, ProjectOption, local_folder
 from cobblestone.cli.output import size, when
 from cobblestone.domain.errors import Busy, ConfigError
-from cobblestone.server.core.roles import Role
+from cobblestone.ops.running import RunningServer, read_note
+from cobblestone.server.core.roles import ALL_ROLES, Role, parse_roles
 
 if TYPE_CHECKING:
     from cobblestone.api_schema.project import ProjectStatus
     from cobblestone.server.core.project import ProjectFolder
 
 
-class RunningServer(msgspec.Struct):
-    """The data that a server writes to the project's folder when it starts."""
-
-    pid: int
-    started: float = 0.0  #: Unix seconds
-
-
 def running_server(folder: ProjectFolder) -> RunningServer:
     """Return the running server of a project.
 
     Raises:
-        ConfigError: no server does; also if one was killed and its file still lies there.
+        ConfigError: no server does, even if one that was killed left its note, or it is another machine's.
     """
-    found = read_run_file(folder.run_file)
-    if found is None or not is_alive(found) or not _is_open(folder):
+    found = read_note(folder.run_file)
+    if found is None or not found.is_alive() or not _is_open(folder):
         raise ConfigError(
             f"The project in {folder.root} is not running. Start it: cobblestone run {folder.root}"
         )
+    if not found.is_here():
+        raise ConfigError(
+            f"The server of the project in {folder.root} runs on {found.host}: call this there."
+        )
     return found
-
-
-def read_run_file(path: Path) -> RunningServer | None:
-    """Return the data that a server wrote; None if it is missing or cannot be read."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=RunningServer)
-    except (OSError, msgspec.DecodeError):
-        return None
 
 
 def _is_open(folder: ProjectFolder) -> bool:
@@ -57,17 +46,6 @@ def _is_open(folder: ProjectFolder) -> bool:
     except Busy:
         return True
     return False
-
-
-def is_alive(server: RunningServer) -> bool:
-    """Return whether a server's process is still running."""
-    import psutil
-
-    try:
-        # One whose parent has not taken note of its end yet is over all the same.
-        return psutil.Process(server.pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def send_signal(server: RunningServer, number: signal.Signals, wish: str) -> None:
@@ -100,7 +78,6 @@ def run(
     from cobblestone.ops.logging import configure_logging
     from cobblestone.server.core.context import ServerContext
     from cobblestone.server.core.project import ProjectFolder
-    from cobblestone.server.core.roles import parse_roles
     from cobblestone.server.run import check_start, serve
 
     root = folder or local_folder(project)
@@ -139,8 +116,8 @@ def restart(
     end = time.monotonic() + wait
     while time.monotonic() < end:
         time.sleep(0.1)
-        again = read_run_file(folder.run_file)
-        if again is not None and again.started > before.started:
+        again = read_note(folder.run_file)
+        if again is not None and again.pid == before.pid and again.started != before.started:
             out.done(again, f"Restarted (process {again.pid}).", again.pid)
             return
     raise Busy(f"The server has not started again after {wait:g} s. Its log says why (restart_refused).")
@@ -160,18 +137,20 @@ def stop(
     server = running_server(opened)
     began = time.monotonic()
     send_signal(server, signal.SIGTERM, "stop")
-    while is_alive(server):
+    while server.is_alive():
         if time.monotonic() - began > wait:
             raise Busy(
                 f"Process {server.pid} was told to stop, but still runs after {wait:g} s. Its log says what it waits for."
             )
         time.sleep(0.05)
     lines = [f"Stopped (process {server.pid}, after {time.monotonic() - began:.1f} s)."]
-    successor = read_run_file(opened.run_file)
-    if successor is not None and successor.pid != server.pid:
+    successor = read_note(opened.run_file)
+    if successor is not None and successor.started > server.started:
         lines.append(
             f"Something started it again (process {successor.pid}): perhaps a service manager? Stop it there."
         )
+    elif _is_open(opened):
+        lines.append("Other processes of the project still run: cobblestone status lists them.")
     out.show(server, lines=lines, essential=[server.pid])
 
 
@@ -256,6 +235,4 @@ def _process_lines(found: ProjectStatus) -> list[str]:
 
 
 def _roles(names: list[str]) -> str:
-    from cobblestone.server.core.roles import ALL_ROLES
-
     return "all roles" if set(names) == set(ALL_ROLES) else ", ".join(names)

@@ -18,8 +18,6 @@ What can go wrong between a program and a project.
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import time
 import uuid
@@ -45,6 +43,7 @@ from cobblestone.ops.environment import (
     connection_defaults,
     person,
 )
+from cobblestone.ops.running import RUN_FILE, read_note
 
 
 class RequestRefused(CobblestoneError):
@@ -136,7 +135,6 @@ class JobFailed(JobError):
         self.stderr = stderr
 
 
-_RUN_FILE = "server.json"
 _TOKEN_FILE = Path("keys", "admin.token")
 
 
@@ -205,16 +203,13 @@ def _local(folder: Path, token: str) -> ProjectAddress:
             f"{folder} is not a cobblestone project: it has no {FILE_NAME}. Create one with: cobblestone project create {folder}"
         )
     key = token or _admin_token(folder)
-    try:
-        running = json.loads((folder / _RUN_FILE).read_text(encoding="utf-8"))
-        url, process = str(running["url"]), int(running["pid"])
-        direct = str(running.get("direct", url)).rstrip("/")
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    running = read_note(folder / RUN_FILE)
+    if running is None or not running.is_alive():
         return ProjectAddress(token=key, folder=folder)
-    if not _alive(process):
-        return ProjectAddress(token=key, folder=folder)
-    urls = dict.fromkeys((direct, url.rstrip("/")))
-    return ProjectAddress(urls=tuple(urls), token=key, folder=folder)
+    ways = (running.direct or running.url, running.url) if running.is_here() else (running.url,)
+    return ProjectAddress(
+        urls=tuple(dict.fromkeys(url.rstrip("/") for url in ways)), token=key, folder=folder
+    )
 
 
 def _admin_token(folder: Path) -> str:
@@ -225,16 +220,6 @@ def _admin_token(folder: Path) -> str:
         raise ConfigError(
             f"{path} cannot be read ({error}). Use the project as its owner, or by its address with a token of your own."
         ) from error
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
 
 
 R = TypeVar("R", bound=Reply | bytes)

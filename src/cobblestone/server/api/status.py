@@ -15,12 +15,11 @@ from cobblestone.policy.dispatch.versions import count_matching_hosts
 from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.core.context import free_bytes
 from cobblestone.server.core.plan_classes import load_plan_classes
-from cobblestone.server.operation.alerts import current_warnings, project_counters
+from cobblestone.server.operation.alerts import current_warnings
 from cobblestone.service.supervision import daemon_notes, daemons_of_all, is_alive
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.sqlite import database_bytes
-from cobblestone.store.operation.figures import rare_counts
 from cobblestone.store.operation.processes import DaemonNote, server_processes
 from cobblestone.store.people import hosts
 from cobblestone.store.work import messages
@@ -33,10 +32,7 @@ MAX_HOSTS_LOOKED_AT = 10_000
 async def get_status(call: Call) -> schema.ProjectStatus:
     """Return the state of the project."""
     ctx = call.ctx
-
-    state, rare, processes = await ctx.store.aread(
-        lambda db: (project_counters(db, now=call.now), rare_counts(db), server_processes(db))
-    )
+    state, processes = await ctx.state.get(), await ctx.store.aread(server_processes)
     figures, ended = state.figures, state.endings
     found = daemons_of_all(daemon_notes(ctx), processes, call.now)
     warnings, known = current_warnings(ctx, figures, ended), ctx.health.warnings
@@ -44,9 +40,9 @@ async def get_status(call: Call) -> schema.ProjectStatus:
         name=ctx.settings.project.name,
         url=ctx.settings.project.url,
         version=__version__,
-        counts=schema.Counts(
-            users=figures.users,
-            hosts=figures.hosts,
+        counts=form_of(
+            schema.Counts,
+            figures,
             active_hosts=figures.hosts_active,
             open_batches=figures.batches_open,
             results_unsent=figures.unsent,
@@ -54,7 +50,6 @@ async def get_status(call: Call) -> schema.ProjectStatus:
             workunits_to_validate=figures.validation,
             workunits_to_assimilate=figures.assimilation,
             workunits_to_delete=figures.deletion,
-            **rare,
         ),
         started=ctx.started or None,
         disk_free=free_bytes(ctx),
@@ -84,9 +79,7 @@ async def get_status(call: Call) -> schema.ProjectStatus:
 
 
 def _daemon(note: DaemonNote) -> schema.DaemonState:
-    return schema.DaemonState(
-        name=note.name, state=note.state, last_beat=note.last_beat or None, last_error=note.last_error
-    )
+    return form_of(schema.DaemonState, note, last_beat=note.last_beat or None)
 
 
 @answers(endpoints.LIST_PLAN_CLASSES)

@@ -13,10 +13,11 @@ from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder, ProjectTexts
 from cobblestone.server.core.roles import DIVIDED_ROLES, SHARDED, Role, single_of
 from cobblestone.server.core.storage import FileStorage, archive_of, open_storage
-from cobblestone.service.context import ServiceContext
+from cobblestone.service.context import CachedRead, ServiceContext
 from cobblestone.service.http.rate_limits import RateLimits
 from cobblestone.store.engine.database import Database
 from cobblestone.store.engine.process_group import ALL, ProcessGroup
+from cobblestone.store.operation.figures import ProjectCounters, project_counters
 from cobblestone.store.work.archive import Archive
 from cobblestone.store.work.candidates import CandidateQueue
 
@@ -34,6 +35,7 @@ class ServerContext(ServiceContext):
     processes: ProcessGroup = field(init=False)  #: those of this project
     storage: FileStorage = field(init=False)
     archive: Archive = field(init=False)  #: purged jobs
+    state: CachedRead[ProjectCounters] = field(init=False)  #: for all who ask for it
     said: dict[str, float] = field(default_factory=dict[str, float])  #: when the log said what
     #: what the checks of the doctor look at that go on
     looks: WeakValueDictionary[str, Database] = field(default_factory=WeakValueDictionary[str, Database])
@@ -45,6 +47,7 @@ class ServerContext(ServiceContext):
         self.limits = RateLimits(self.settings.limits, share=self.processes.notify)
         self.texts = ProjectTexts(self.folder.root)
         self.offers = OfferCache(lambda: load_plan_classes(self.folder.root), self.settings.scheduler)
+        self.state = CachedRead(self, lambda db: project_counters(db, now=self.clock()))
         self.store.set_waker(self._on_commit)
         self.store.on_rollback(self._invalidate_caches)
 

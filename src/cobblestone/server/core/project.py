@@ -17,6 +17,7 @@ from typing import ClassVar
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.people import User
 from cobblestone.ops.environment import FILE_NAME
+from cobblestone.ops.running import RUN_FILE
 from cobblestone.ops.settings import Settings, load_settings
 from cobblestone.service.folder import Kind, Place, ServiceFolder
 from cobblestone.store.schema.project import PROJECT
@@ -44,7 +45,7 @@ class ProjectFolder(ServiceFolder):
     exports = Place("exports")
     pyodide = Place("pyodide")  #: folder of Pyodide, installed by the operator: one subfolder per version
     staging = Place("staging")  #: folder for incoming files; emptied at start
-    run_file = Place("server.json")  #: file with address and process id of the running server, as JSON
+    run_file = Place(RUN_FILE)  #: the note of a running server
     #: random bytes from which upload signatures and cookies are derived
     secret_file = Place("keys", "secret")
     admin_token_file = Place("keys", "admin.token")  #: API token for users who can read this folder

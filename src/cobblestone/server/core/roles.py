@@ -49,8 +49,5 @@ def parse_roles(text: str) -> frozenset[Role]:
 
 def single_of(roles: Sequence[Role] | frozenset[Role]) -> list[str]:
     """Return the roles that only one process has at a time; the watcher runs with the pages that show its data."""
-    return [
-        *(role for role in SINGLE if role in roles),
-        *([WATCHER] if Role.WEB in roles else []),
-        *([Role.SCHEDULER] if Role.SCHEDULER in roles else []),
-    ]
+    held = [role for role in (*SINGLE, Role.SCHEDULER) if role in roles]
+    return [*held, WATCHER] if Role.WEB in roles else [*held]

@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from cobblestone.domain.apps import App
-from cobblestone.domain.errors import CobblestoneError, JobError
+from cobblestone.domain.errors import CobblestoneError, JobError, StoreError
 from cobblestone.domain.texts import folder_name
 from cobblestone.domain.values import ResultId, WorkunitId
 from cobblestone.domain.work import AssimilateState, WorkunitError
@@ -85,6 +85,8 @@ class Assimilator:
             )
         except LeaseLost as error:
             log.warning("lease_lost", workunit=workunit.name, error=str(error))
+        except StoreError:
+            raise  # the database is away, which says nothing about the project's function
         except (CobblestoneError, OSError) as error:
             await self._ctx.store.awrite(partial(self._postpone, item=item, problem=str(error)))
         except Exception as error:
@@ -208,5 +210,8 @@ def _write_outputs(item: ToAssimilate, outputs: list[StoredOutput], target: Path
     workunit = item.view.workunit
     folder = target / str(workunit.batch_id or "single") / folder_name(item.label, workunit.name)
     for output in outputs:
-        data = output_content(output, upload, max_nbytes=MAX_COMPARED_BYTES)
+        try:
+            data = output_content(output, upload, max_nbytes=MAX_COMPARED_BYTES)
+        except StoreError as error:
+            raise JobError(str(error)) from error
         write_durably(folder / workunit.output_specs[output.index].open_name, data)

@@ -56,9 +56,12 @@ async def purge(ctx: ServerContext) -> int:
     await asyncio.to_thread(_forget_partial_uploads, ctx)
     await asyncio.to_thread(archive.move_into_parts, ctx.folder.archive, ctx.archive)
     min_age = ctx.settings.files.purge_after
-    return await asyncio.to_thread(
+    n = await asyncio.to_thread(
         archive.purge, ctx.store, ctx.archive, now=ctx.clock(), min_age=min_age, limit=BATCH
     )
+    if n:
+        log.info("jobs_archived", workunits=n)
+    return n
 
 
 async def follow_archive(ctx: ServerContext) -> int:

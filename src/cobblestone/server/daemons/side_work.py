@@ -28,6 +28,7 @@ class SideWork:
         self._processes = processes
         self._role = role
         self._tasks: dict[WorkunitId, asyncio.Task[None]] = {}
+        self._failure: Exception | None = None  # of the last work that failed, until a round tells of it
 
     @property
     def unfinished(self) -> Set[WorkunitId]:
@@ -46,10 +47,17 @@ class SideWork:
         task.add_done_callback(lambda _: self._tasks.pop(workunit_id, None))
 
     async def wait(self, workunit_ids: Set[WorkunitId], *, at_most: float | None = PATIENCE_SECONDS) -> None:
-        """Wait for the work on some workunits to end, at most ``at_most`` seconds."""
+        """Wait for the work on some workunits to end, at most ``at_most`` seconds.
+
+        Raises:
+            Exception: work has failed, of these or earlier ones; it is found again, and tried after a pause.
+        """
         tasks = [task for id_, task in self._tasks.items() if id_ in workunit_ids]
         if tasks:
             await asyncio.wait(tasks, timeout=at_most)
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
 
     async def _do(self, workunit_id: WorkunitId, work: Work) -> None:
         with self._processes.lease_shards(self._role):
@@ -57,5 +65,7 @@ class SideWork:
                 await work()
             except StoreError as error:  # the database or the file storage is away
                 log.warning("side_work_put_off", daemon=self._role, workunit=workunit_id, error=str(error))
-            except Exception:  # the workunit is found again in the next round
+                self._failure = error
+            except Exception as error:
                 log.exception("side_work_failed", daemon=self._role, workunit=workunit_id)
+                self._failure = error

@@ -8,53 +8,25 @@ The codes are stable; ``docs/operations.md`` says for each what it means and wha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from cobblestone.domain.reasons import HealthWarning
-from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.ops.settings import Settings
 from cobblestone.policy.credit.history import is_overdue
 from cobblestone.server.core.context import ServerContext, free_bytes
 from cobblestone.server.core.roles import WATCHER, Role
 from cobblestone.server.files.exports import last_export
 from cobblestone.server.operation.rollout import advance_rollouts
-from cobblestone.service.context import CachedRead
 from cobblestone.service.health import DaemonHealth
 from cobblestone.service.supervision import role_warnings
-from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.database import Transaction
 from cobblestone.store.operation.figures import (
-    EndingRow,
     Endings,
+    ProjectCounters,
     ProjectFigures,
     add_sample,
-    endings,
     last_sample_time,
-    project_figures,
 )
 from cobblestone.store.people import mails
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectCounters:
-    """Counts, and the outcomes of a day's results."""
-
-    figures: ProjectFigures
-    rows: list[EndingRow]  #: by host and app version
-    endings: Endings  #: all together
-
-
-def project_counters(db: Database, *, now: float) -> ProjectCounters:
-    """Return the project's figures, and how results of the last day ended."""
-    rows = endings(db, since=now - SECONDS_PER_DAY)
-    return ProjectCounters(project_figures(db, now=now), rows, sum((row.endings for row in rows), Endings()))
-
-
-class StateReader(CachedRead[ProjectCounters]):
-    """Reads the state of the project."""
-
-    def __init__(self, ctx: ServerContext) -> None:
-        super().__init__(ctx, lambda db: project_counters(db, now=ctx.clock()))
-
 
 MIN_RESULTS_FOR_RATE = 50
 _WAITING = {"validation": "validator", "assimilation": "assimilator", "deletion": "file deleter"}
@@ -175,14 +147,13 @@ class Watcher:
 
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
-        self._state = StateReader(ctx)
         self._next_sample: float | None = None
         self._mailed: dict[str, float] = {}  # code of a warning -> when it was mailed
 
     async def step(self) -> int:
         """Check once; return 0, as nothing is left to do at once."""
         ctx = self._ctx
-        state = await self._state.get()
+        state = await ctx.state.get()
         found = current_warnings(ctx, state.figures, state.endings)
         await self._mail(ctx.health.set_warnings(found, now=ctx.clock()))
         with ctx.processes.lease_shards(WATCHER) as turn:
@@ -194,7 +165,8 @@ class Watcher:
     async def _mail(self, begun: Sequence[HealthWarning]) -> None:
         """Mail new warnings; each at most once an hour, even if it comes and goes."""
         now, settings = self._ctx.clock(), self._ctx.settings
-        wanted = [each for each in begun if now - self._mailed.get(each.code, float("-inf")) >= MAIL_SECONDS]
+        # A clock that is set back makes nobody wait for it.
+        wanted = [each for each in begun if abs(now - self._mailed.get(each.code, 0.0)) >= MAIL_SECONDS]
         recipients = [address.strip() for address in settings.watch.mail_to.split(",") if address.strip()]
         if not wanted or not recipients:
             return
@@ -228,12 +200,11 @@ class Watcher:
 def sample_figures(ctx: ServerContext, state: ProjectCounters) -> dict[str, float]:
     """Return the figures of a sample.  Names that start with ``n_`` only grow while the server runs; rates are differences."""
     figures, ended = state.figures, state.endings
-    queues = ("unsent", "in_progress", "validation", "assimilation", "deletion")
+    counts = ("unsent", "in_progress", "validation", "assimilation", "deletion", "hosts_active")
     return {
-        **{name: getattr(figures, name) for name in queues},
+        **{name: getattr(figures, name) for name in counts},
         **{name: getattr(ctx.metrics, name) for name in ("n_sent", "n_reported", "n_requests")},
         "backlog_seconds": round(figures.backlog_seconds, 1),
-        "hosts_active": figures.hosts_active,
         "error_rate": round(ended.error_rate, 4),
         "disk_free": free_bytes(ctx),
         "write_backlog": ctx.store.backlog(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 
 from cobblestone.domain.people import Scope
@@ -10,7 +11,6 @@ from cobblestone.ops.metrics import METRICS, Figures
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.roles import WATCHER
 from cobblestone.server.files.exports import last_export
-from cobblestone.server.operation.alerts import StateReader
 from cobblestone.service.http.monitoring import Monitoring, read_and_write
 from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.operation.figures import Endings, ProjectFigures
@@ -22,7 +22,6 @@ def project_monitoring(ctx: ServerContext, *, of_project: bool) -> Monitoring:
 
     ``of_project``: this process may be the one that reports what is the same for all of a project.
     """
-    state = StateReader(ctx)
     folder = ctx.folder
 
     async def figures() -> Figures:
@@ -33,7 +32,7 @@ def project_monitoring(ctx: ServerContext, *, of_project: bool) -> Monitoring:
             "disk_limit_bytes": ctx.settings.server.min_free_disk_bytes,
         }
         if of_project and ctx.processes.rank(WATCHER)[0] == 0:
-            found = await state.get()
+            found = await ctx.state.get()
             own |= project_figures(ctx, found.figures, found.endings)
         return own
 
@@ -55,6 +54,9 @@ def project_monitoring(ctx: ServerContext, *, of_project: bool) -> Monitoring:
     )
 
 
+_AS_COUNTED = ("oldest_unsent_seconds", "results_created", "credit_entries", "users", "batches_open")
+
+
 def project_figures(
     ctx: ServerContext, figures: ProjectFigures, ended: Endings
 ) -> dict[str, float | Mapping[str, float]]:
@@ -65,14 +67,10 @@ def project_figures(
         "workunits": {
             name: getattr(figures, name) for name in ("transition", "validation", "assimilation", "deletion")
         },
-        "oldest_unsent_seconds": figures.oldest_unsent_seconds,
+        **{name: getattr(figures, name) for name in _AS_COUNTED},
         "transitioner_backlog_seconds": figures.backlog_seconds,
-        "results_created": figures.results_created,
-        "credit_entries": figures.credit_entries,
-        "users": figures.users,
         "hosts": {"known": figures.hosts, "active": figures.hosts_active},
-        "batches_open": figures.batches_open,
-        "results_last_day": {name: getattr(ended, name) for name in ("good", "error", "no_reply", "invalid")},
+        "results_last_day": asdict(ended),
         "database_bytes": database_bytes(ctx.folder.database),
         "export_last_seconds": export.time if export else 0.0,
         "export_duration_seconds": export.seconds if export else 0.0,

@@ -214,7 +214,7 @@ def log_failure(
     if is_throttled(after, quota) and not is_throttled(before, quota):
         events.append((f"host {host} {version}", "host_put_back", {"bad_results": after.bad_results}))
     for key, event, values in events:
-        if now - ctx.said.get(key, 0.0) >= SAID_AGAIN_SECONDS:
+        if abs(now - ctx.said.get(key, 0.0)) >= SAID_AGAIN_SECONDS:
             if len(ctx.said) >= MOST_SAID:
                 ctx.said.clear()
             ctx.said[key] = now

@@ -26,7 +26,7 @@ from cobblestone.server.core.context import free_bytes
 from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.operation import cards, rollout
 from cobblestone.server.operation import interventions as operations
-from cobblestone.server.operation.alerts import StateReader, current_warnings
+from cobblestone.server.operation.alerts import current_warnings
 from cobblestone.server.web.presentation.plots import drawings
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
 from cobblestone.service.languages import gettext as _
@@ -152,7 +152,6 @@ class ProjectOperatorPages(ForOperators):
     def __init__(self, site: ProjectSite, security: AccountSecurity) -> None:
         super().__init__(site)
         self._actions: Mapping[str, Action] = {**_ACTIONS, "send_reset": _send_reset(security)}
-        self._state = StateReader(site.ctx)
 
     # ------------------------------------------------------------------ looking
 
@@ -160,7 +159,7 @@ class ProjectOperatorPages(ForOperators):
     async def overview(self, visit: ProjectVisit) -> Response:
         """Show queues, rates, ages, error rates, daemons, warnings."""
         ctx, now = visit.ctx, visit.ctx.clock()
-        state = await self._state.get()
+        state = await ctx.state.get()
         values: dict[str, Any] = {
             "figures": state.figures,
             "endings": state.endings,

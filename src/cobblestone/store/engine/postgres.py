@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import psycopg
@@ -22,8 +24,10 @@ CONNECT_SECONDS = 3
 
 # Statements are prepared once and run many thousand times: planning them again, or compiling them, would cost more than it saves.
 # So would workers of their own: without the values of parameters, many rows are expected where a large table has few.
+# A new session knows none of our settings; one that others use at the same time does, and they would change them.
 _SESSION = (
-    "SET synchronous_commit = on; SET jit = off; SET plan_cache_mode = force_generic_plan;"
+    "SELECT current_setting('cobblestone.session', true); SET cobblestone.session = 'ours';"
+    " SET synchronous_commit = on; SET jit = off; SET plan_cache_mode = force_generic_plan;"
     " SET max_parallel_workers_per_gather = 0;"
     " SET client_min_messages = warning; SET idle_in_transaction_session_timeout = '120s';"
     " SET statement_timeout = {}"
@@ -68,11 +72,9 @@ def connect(address: str, *, answer_seconds: float | None = None) -> psycopg.Con
             keepalives_count=3,
             tcp_user_timeout=10_000,
             application_name="cobblestone",
+            client_encoding="utf8",
         )
-        version = connection.info.server_version // 10000
-        if version >= OLDEST_VERSION:
-            limit = round(1000 * answer_seconds - 1000) if answer_seconds else 0
-            connection.execute(_SESSION.format(limit).encode(), prepare=False)
+        refusal = _set_up(connection, answer_seconds)
     except psycopg.ProgrammingError as error:
         raise StoreError(
             f"{shown(address)} is not an address of a PostgreSQL database: {first_line(error)}."
@@ -82,14 +84,44 @@ def connect(address: str, *, answer_seconds: float | None = None) -> psycopg.Con
         raise StoreError(
             f"{shown(address)} cannot be opened: {first_line(error)}.{_hint(str(error))}"
         ) from error
-    if version < OLDEST_VERSION:
+    if refusal:
         connection.close()
-        raise StoreError(
-            f"{shown(address)} runs PostgreSQL {version}; cobblestone needs {OLDEST_VERSION} or newer. Upgrade the server."
-        )
+        raise StoreError(f"{shown(address)} {refusal}")
     adapt(connection)
     connection.answer_seconds = answer_seconds
     return connection
+
+
+@contextmanager
+def opened(address: str) -> Generator[psycopg.Connection[Row]]:
+    """Yield a connection for work that may take any time.
+
+    Raises:
+        StoreError: see `connect`; also whatever the server refuses meanwhile.
+    """
+    try:
+        with connect(address) as connection:
+            yield connection
+    except psycopg.Error as error:
+        raise StoreError(f"{shown(address)} does not go on: {first_line(error)}.") from error
+
+
+def _set_up(connection: PatientConnection, answer_seconds: float | None) -> str:
+    """Make our settings for a session; return why it cannot be used, or nothing."""
+    version = connection.info.server_version // 10000
+    if version < OLDEST_VERSION:
+        return f"runs PostgreSQL {version}; cobblestone needs {OLDEST_VERSION} or newer. Upgrade the server."
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        return (
+            f"has the encoding {encoding}, which cannot hold every name. Create it again:"
+            " createdb --encoding UTF8 --template template0 …"
+        )
+    limit = round(1000 * answer_seconds - 1000) if answer_seconds else 0
+    known = connection.execute(_SESSION.format(limit).encode(), prepare=False).fetchone()
+    if known and known[0]:
+        return "is behind a pool that shares its sessions out. Set pool_mode = session (pgbouncer)."
+    return ""
 
 
 def first_line(error: BaseException) -> str:
@@ -101,7 +133,7 @@ def first_line(error: BaseException) -> str:
 def _hint(message: str) -> str:
     hints = {
         "does not exist": "Create it first, for example: sudo -u postgres createuser --pwprompt cobblestone &&"
-        " sudo -u postgres createdb --owner cobblestone cobblestone",
+        " sudo -u postgres createdb --encoding UTF8 --template template0 --owner cobblestone cobblestone",
         "authentication failed": "Is the password right? It can be given in the address, or in ~/.pgpass.",
         "no password supplied": "Give a password in the address, or in ~/.pgpass.",
         "pg_hba.conf": "The server does not accept this user from here: add a line to its pg_hba.conf.",

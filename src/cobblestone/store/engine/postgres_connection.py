@@ -155,6 +155,7 @@ class PostgresConnection:
         # to questions that were not asked in earnest yet
         self._answers: defaultdict[_Question, list[ServerAnswer]] = defaultdict(list)
         self._unheard = False  # whether the answer to a ROLLBACK is under way
+        self._refused = False  # whether it takes no writes: a new connection may, to this server or another
         self._readable, self._ready = select.poll(), select.poll()
         self._readable.register(self._pg.socket, select.POLLIN)
         self._ready.register(self._pg.socket, select.POLLIN | select.POLLOUT)
@@ -262,7 +263,7 @@ class PostgresConnection:
             self._unheard = False
             with contextlib.suppress(psycopg.Error):  # the connection was closed, which is seen below
                 self._result()
-        if not self._alive():
+        if self._refused or not self._alive():
             self.close()
             try:
                 self._open()
@@ -443,7 +444,9 @@ class PostgresConnection:
         if result.error_field(pq.DiagnosticField.SQLSTATE) is None:
             self._connection.close()
             return psycopg.OperationalError(result.get_error_message())
-        return errors.error_from_result(result)
+        error = errors.error_from_result(result)
+        self._refused = self._refused or isinstance(error, errors.ReadOnlySqlTransaction)
+        return error
 
 
 def _question(sql: str, parameters: Parameters) -> _Question:

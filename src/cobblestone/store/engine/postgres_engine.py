@@ -78,6 +78,9 @@ class PostgresEngine:
             return DatabaseFault.JOB
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OutcomeUnknown):
             return DatabaseFault.TRANSACTION
+        # for the driver the state of a transaction is an internal matter: the server has ended it, or takes no writes
+        if isinstance(error, psycopg.InternalError) and (error.sqlstate or "").startswith("25"):
+            return DatabaseFault.TRANSACTION
         return DatabaseFault.JOB
 
     def process_group(self, roles: Sequence[str], program: Program | None = None) -> ProcessGroup:

@@ -23,6 +23,7 @@ from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from functools import partial
+from textwrap import wrap
 
 import psycopg
 import structlog
@@ -48,10 +49,9 @@ VALUES (%(member)s, %(host)s, %(pid)s, %(version)s, %(schema)s, {_NOW} + %(secon
 ON CONFLICT (member) DO UPDATE SET until = excluded.until
 """
 _FORGET_PROGRAM = f"DELETE FROM process_program WHERE until < {_NOW} - 3600"
-_LIVING = (
-    f"SELECT member, host, pid, version, schema FROM process_program WHERE until >= {_NOW} ORDER BY host, pid"
-)
-_PROGRAM_MEMBERS = f"SELECT DISTINCT member FROM process_member WHERE until >= {_NOW}"
+#: What was written before the database's clock was set back would else be good until then.
+_GOOD = f"until BETWEEN {_NOW} AND {_NOW} + 60"
+_LIVING = f"SELECT member, host, pid, version, schema FROM process_program WHERE {_GOOD} ORDER BY host, pid"
 #: Notes the oldest schema whose programs the database bears; belongs into the transaction that takes the steps.
 NOTE_OLDEST = (
     "INSERT INTO schema_bears (oldest) VALUES ('{}') ON CONFLICT (one) DO UPDATE SET oldest = excluded.oldest"
@@ -79,27 +79,13 @@ def forget_program(connection: psycopg.Connection[Row], member: str) -> None:
 
 def oldest_borne(connection: psycopg.Connection[Row]) -> str | None:
     """Return the oldest schema whose programs can work here; None: it was never recorded."""
-    if not _has_table(connection, "schema_bears"):
-        return None
     row = connection.execute("SELECT oldest FROM schema_bears").fetchone()
     return None if row is None else str(row[0])
 
 
 def living_programs(connection: psycopg.Connection[Row]) -> Sequence[Program]:
-    """Return the programs that work here; of those before programs were recorded, only the number is known."""
-    noted: list[Program] = []
-    if _has_table(connection, "process_program"):
-        noted = [Program(*row) for row in connection.execute(_LIVING.encode())]
-    if not _has_table(connection, "process_member"):
-        return noted
-    told = {program.member for program in noted}
-    members = [str(row[0]) for row in connection.execute(_PROGRAM_MEMBERS.encode())]
-    return [*noted, *(Program(member) for member in members if member not in told)]
-
-
-def _has_table(connection: psycopg.Connection[Row], name: str) -> bool:
-    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (name,)).fetchone()
-    return bool(row and row[0])
+    """Return the programs that work here."""
+    return [Program(*row) for row in connection.execute(_LIVING.encode())]
 
 
 CHANNEL = "cobblestone"
@@ -133,7 +119,7 @@ SELECT role, %(me)s, {_NOW}, {_NOW} + %(seconds)s FROM unnest(%(roles)s::text[])
 ON CONFLICT (role, member) DO UPDATE SET until = excluded.until
 """
 _FORGET = f"DELETE FROM process_member WHERE until < {_NOW} - 3600"
-_MEMBERS = f"SELECT role, member FROM process_member WHERE until >= {_NOW} ORDER BY joined, member"
+_MEMBERS = f"SELECT role, member FROM process_member WHERE {_GOOD} ORDER BY joined, member"
 _RENEW = (
     f"UPDATE process_lease SET until = {_NOW} + %(seconds)s WHERE owner = %(me)s RETURNING role, shard, fence"
 )
@@ -142,7 +128,7 @@ _TAKE = f"""
 INSERT INTO process_lease (role, shard, owner, fence, until)
 SELECT %(role)s, shard, %(me)s, 1, {_NOW} + %(seconds)s FROM unnest(%(shards)s::int8[]) AS shard ORDER BY shard
 ON CONFLICT (role, shard) DO UPDATE SET owner = excluded.owner, fence = process_lease.fence + 1, until = excluded.until
-WHERE process_lease.until < {_NOW} RETURNING shard, fence
+WHERE NOT process_lease.{_GOOD} RETURNING shard, fence
 """
 _GONE = (
     "DELETE FROM process_member WHERE member = %(me)s",
@@ -180,6 +166,7 @@ class PostgresProcessGroup(ProcessGroup):
         self._roles: dict[str, _Role] = {}
         self._me = program.member if program else secrets.token_hex(8)
         self._valid_until = 0.0  # of the leases, by the clock of this process
+        self._problem = ""  # why they could not be renewed
         self._lock = threading.Lock()
         self._unsent: set[str] = set()
         self._wanted = threading.Event()  # names are unsent, or shards became free
@@ -233,6 +220,10 @@ class PostgresProcessGroup(ProcessGroup):
         with self._lock:
             return self._in_time() and role.held.get(shard, 0) == fence
 
+    def fault(self) -> str:
+        """See `ProcessGroup.fault`."""
+        return "" if self._in_time() else self._problem
+
     def rank(self, role: str) -> tuple[int, int]:
         """See `ProcessGroup.rank`."""
         known = self._roles.get(role)
@@ -272,8 +263,9 @@ class PostgresProcessGroup(ProcessGroup):
                         time.sleep(NOTIFY_SECONDS)
                     self._leave(connection)
             except Exception as error:  # noqa: BLE001  # without this thread nothing is leased
-                log.warning("process_group_lost", error=f"{type(error).__name__}: {error}")
-                self._wanted.wait(RETRY_SECONDS)
+                self._problem = f"{type(error).__name__}: {error}"
+                log.warning("process_group_lost", error=self._problem)
+                time.sleep(RETRY_SECONDS)  # names that wait to be sent shall not hurry it
 
     def _leave(self, connection: psycopg.Connection[Row]) -> None:
         self._send(connection)
@@ -344,7 +336,7 @@ class PostgresProcessGroup(ProcessGroup):
     def _send(self, connection: psycopg.Connection[Row]) -> None:
         with self._lock:
             names, self._unsent = self._unsent, set()
-        for some in _portions(sorted(names)):
+        for some in wrap(" ".join(sorted(names)), MAX_NOTIFICATION, break_on_hyphens=False):
             connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, f"{self._me} {some}"))
 
     # ------------------------------------------------------------------ listening
@@ -373,15 +365,3 @@ class PostgresProcessGroup(ProcessGroup):
     def _deliver(self, names: set[str]) -> None:
         if self._on_notify is not None and not self._closed:
             self._on_notify(names)
-
-
-def _portions(names: Sequence[str]) -> Generator[str]:
-    """Yield names as texts that fit into a notification."""
-    text = ""
-    for name in names:
-        if text and len(text) + len(name) >= MAX_NOTIFICATION:
-            yield text
-            text = ""
-        text = f"{text} {name}" if text else name
-    if text:
-        yield text

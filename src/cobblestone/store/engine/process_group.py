@@ -30,10 +30,10 @@ class Program:
     """The program of a process, as described to the others that share its database."""
 
     member: str  #: a number that no other process has
-    host: str = ""  #: name of the machine
-    pid: int = 0
-    version: str = ""
-    schema: str = ""  #: the newest revision that it knows
+    host: str  #: name of the machine
+    pid: int
+    version: str
+    schema: str  #: the newest revision that it knows
 
 
 class Write(Protocol):
@@ -115,6 +115,10 @@ class ProcessGroup:
     def lease_shards(self, role: str) -> Generator[Lease]:
         """Enter a context in which this process may work on its shards of a role."""
         yield Lease(role, "", None)
+
+    def fault(self) -> str:
+        """Return why this process has no leases, so that its daemons do nothing; empty if it has."""
+        return ""
 
     def rank(self, role: str) -> tuple[int, int]:
         """Return this process's number among those with a role, and their count."""

@@ -73,16 +73,16 @@ def _check_source(source: Path, schema: Schema) -> None:
 
 def _prepare(source: Path, address: str, schema: Schema) -> None:
     """Create the tables, or recognise those of an earlier, interrupted call."""
-    from cobblestone.store.engine.postgres import connect, shown
+    from cobblestone.store.engine.postgres import opened, shown
 
     mark = MARK + str(source.resolve())
     if current_revision(address, schema) is None:
         check_empty(address)
         upgrade(address, schema)
-        with connect(address) as connection:
+        with opened(address) as connection:
             _set_mark(connection, mark)
         return
-    with connect(address) as connection:
+    with opened(address) as connection:
         (found,) = connection.execute(
             "SELECT obj_description('alembic_version'::regclass, 'pg_class')"
         ).fetchall()[0]
@@ -121,13 +121,13 @@ def _tables(reader: Any) -> dict[str, list[str]]:
 def _move_table(
     reader: Any, address: str, table: str, columns: Sequence[str], progress: Progress
 ) -> MovedTable:
-    from cobblestone.store.engine.postgres import connect
+    from cobblestone.store.engine.postgres import opened
 
     names = ", ".join(f'"{name}"' for name in columns)
     total = int(reader.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0])
     progress(table, 0, total)
     source = _Rows(reader.execute(f"SELECT {names} FROM {table}"))
-    with connect(address) as connection:
+    with opened(address) as connection:
         query = f"SELECT {names} FROM {table}".encode()
         there = connection.execute(query.replace(names.encode(), b"COUNT(*)", 1), binary=True).fetchone()
         if there is not None and int(there[0]) not in (0, total):
@@ -204,8 +204,8 @@ def _set_sequence(reader: Any, connection: Connection[Row], table: str) -> None:
 
 
 def _finish(address: str) -> None:
-    from cobblestone.store.engine.postgres import connect
+    from cobblestone.store.engine.postgres import opened
 
-    with connect(address) as connection:
+    with opened(address) as connection:
         _set_mark(connection, None)
         connection.execute("ANALYZE")

@@ -23,7 +23,7 @@ from cobblestone.domain.errors import StoreError
 from cobblestone.ops.files import sync_file, sync_folder
 from cobblestone.store.engine import postgres_process_group as process_group
 from cobblestone.store.engine.engine import Row
-from cobblestone.store.engine.postgres import connect, first_line, shown
+from cobblestone.store.engine.postgres import first_line, opened, shown
 from cobblestone.store.engine.process_group import Program
 from cobblestone.store.maintenance.steps import Schema, UpgradePlan, name_of_backup, take_steps
 
@@ -43,7 +43,7 @@ def dump(address: str, target: Path, *, queries: Sequence[str] = ()) -> list[lis
     Raises:
         StoreError: the server cannot be reached, the program is missing or too old, or the dump cannot be written.
     """
-    with connect(address) as connection:
+    with opened(address) as connection:
         program = _program("pg_dump", connection.info.server_version // 10000)
         # the program works for us meanwhile
         connection.execute("SET idle_in_transaction_session_timeout = 0")
@@ -62,7 +62,7 @@ def restore(address: str, source: Path) -> None:
     Raises:
         StoreError: the server cannot be reached, the program is missing or too old, or the dump is damaged.
     """
-    with connect(address) as connection:
+    with opened(address) as connection:
         program = _program("pg_restore", connection.info.server_version // 10000)
     _run(
         program,
@@ -73,7 +73,7 @@ def restore(address: str, source: Path) -> None:
         "--exit-on-error",
         str(source),
     )
-    with connect(address) as connection:
+    with opened(address) as connection:
         connection.execute("ANALYZE")
 
 
@@ -177,6 +177,8 @@ def upgrade_postgres(
     """See `cobblestone.store.maintenance.upgrade.upgrade`."""
     with _alone(address) as connection:
         current = postgres_revision(connection)
+        if current is not None:
+            process_group.make_tables(connection)
         backup = None
         if not is_ahead(connection, current, shown(address), schema):
             plan = _plan(connection, current, schema)
@@ -185,8 +187,8 @@ def upgrade_postgres(
                 if keep is not None and current is not None:
                     backup = _dump_before(address, keep, current, now)
                 _take(address, schema, current, plan)
+        process_group.make_tables(connection)
         if program is not None:
-            process_group.make_tables(connection)
             process_group.note_program(connection, program, seconds=process_group.LEASE_SECONDS)
         return backup
 
@@ -195,7 +197,7 @@ def plan_of_postgres(
     address: str, schema: Schema, *, replaces: tuple[str, int] | None = None
 ) -> tuple[UpgradePlan, list[Program]]:
     """Return what an upgrade would do now, and all running programs; ``replaces``: machine and process that will be gone."""
-    with connect(address) as connection:
+    with opened(address) as connection:
         current = postgres_revision(connection)
         programs = list(process_group.living_programs(connection)) if current is not None else []
         if is_ahead(connection, current, shown(address), schema):
@@ -234,7 +236,7 @@ def _plan(connection: psycopg.Connection[Row], current: str | None, schema: Sche
 @contextmanager
 def _alone(address: str) -> Generator[psycopg.Connection[Row]]:
     """Return a connection while no other process upgrades or starts work."""
-    with connect(address) as connection:
+    with opened(address) as connection:
         for machine, since in connection.execute(_HOLDERS.encode()).fetchall():
             log.warning("upgrade_waits", upgrades=machine, since=since.isoformat(timespec="seconds"))
         connection.execute("SELECT pg_advisory_lock(%s)", (UPGRADE_LOCK,))
@@ -249,28 +251,23 @@ def _take(address: str, schema: Schema, current: str | None, plan: UpgradePlan) 
     engine = sa.create_engine("postgresql+psycopg://", creator=lambda: _plain(address), poolclass=sa.NullPool)
     try:
         for attempt in range(TABLE_ATTEMPTS):
-            with engine.connect() as connection:
-                try:
+            try:
+                with engine.begin() as connection:
                     connection.exec_driver_sql(f"SET lock_timeout = {round(1000 * TABLE_SECONDS)}")
                     take_steps(connection, schema, plan.steps[-1].revision)
                     if current is not None:
                         _note_oldest(connection, schema, plan)
-                    connection.commit()
-                    return
-                except Exception as error:
-                    connection.rollback()
-                    in_the_way = isinstance(_cause(error), errors.LockNotAvailable | errors.DeadlockDetected)
-                    if not in_the_way or attempt == TABLE_ATTEMPTS - 1:
-                        raise _upgrade_error(shown(address), current, error) from error
+                return
+            except Exception as error:
+                in_the_way = isinstance(_cause(error), errors.LockNotAvailable | errors.DeadlockDetected)
+                if not in_the_way or attempt == TABLE_ATTEMPTS - 1:
+                    raise _upgrade_error(shown(address), current, error) from error
             time.sleep(TABLE_PAUSE_SECONDS)
     finally:
         engine.dispose()
 
 
 def _note_oldest(connection: sa.Connection, schema: Schema, plan: UpgradePlan) -> None:
-    known = connection.exec_driver_sql("SELECT to_regclass('schema_bears') IS NOT NULL").scalar()
-    if not known:
-        return  # no program has worked here that could read it
     first = schema.steps()[0].revision
     if plan.bears is not None:
         connection.exec_driver_sql(process_group.NOTE_OLDEST.format(plan.bears))

@@ -100,9 +100,9 @@ def check_empty(address: str) -> None:
         ConfigError: it has.
         StoreError: it cannot be reached.
     """
-    from cobblestone.store.engine.postgres import connect, shown
+    from cobblestone.store.engine.postgres import opened, shown
 
-    with connect(address) as connection:
+    with opened(address) as connection:
         rows = connection.execute(
             "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = current_schema()::regnamespace"
             " ORDER BY relname"
@@ -135,9 +135,9 @@ def read_rows(location: Path | str, queries: Sequence[str]) -> list[list[Row]]:
         StoreError: it cannot be reached, or is damaged.
     """
     if is_postgres(location):
-        from cobblestone.store.engine.postgres import connect
+        from cobblestone.store.engine.postgres import opened
 
-        with connect(str(location)) as connection:
+        with opened(str(location)) as connection:
             return [connection.execute(query.encode()).fetchall() for query in queries]
     try:
         # not a store's: that would leave its log beside a copy

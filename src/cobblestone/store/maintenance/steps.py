@@ -138,8 +138,6 @@ class Schema:
 
 def shown_program(program: Program) -> str:
     """Return the name of a running program for messages."""
-    if not program.host:
-        return "a process of an unknown version"
     return f"process {program.pid} on {program.host} (cobblestone {program.version}, schema {program.schema})"
 
 

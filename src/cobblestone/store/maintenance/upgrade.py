@@ -36,10 +36,10 @@ def current_revision(location: Path | str, schema: Schema) -> str | None:
         StoreError: it cannot be reached, or the file is not a database.
     """
     if is_postgres(location):
-        from cobblestone.store.engine.postgres import connect
+        from cobblestone.store.engine.postgres import opened
         from cobblestone.store.maintenance.postgres import postgres_revision
 
-        with connect(str(location)) as connection:
+        with opened(str(location)) as connection:
             return postgres_revision(connection)
     path = Path(location)
     if not path.exists() or path.stat().st_size == 0:
@@ -54,7 +54,9 @@ def current_revision(location: Path | str, schema: Schema) -> str | None:
     except (apsw.BusyError, apsw.LockedError) as error:
         raise Busy(f"{path} is in use by another process.") from error
     except apsw.Error as error:
-        raise StoreError(f"{path} cannot be read: {error}.") from error
+        # what SQLite says of it is "disk I/O error"
+        full = "" if shutil.disk_usage(path.parent).free else " The disk is full."
+        raise StoreError(f"{path} cannot be read: {error}.{full}") from error
     finally:
         reader.close()
     return None if row is None else str(row[0])

@@ -13,7 +13,7 @@ Each question looks at a bounded number of rows, so its cost does not grow with 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import msgspec
 
@@ -64,6 +64,11 @@ _COUNTS = {
     "batches_open": f"SELECT COUNT(*) FROM batch WHERE {steps.OPEN_BATCH}",
     "results_created": "SELECT COALESCE(MAX(id), 0) FROM result",
     "credit_entries": "SELECT COALESCE(MAX(id), 0) FROM credit_entry",
+    "apps": "SELECT COUNT(*) FROM app WHERE deprecated = 0",
+    "unsigned_versions": (
+        'SELECT COUNT(*) FROM app_version WHERE deprecated = 0 AND files LIKE \'%"signature":""%\''
+    ),
+    "workunits_unfinished": "SELECT COUNT(*) FROM workunit WHERE transition_time IS NOT NULL",
 }
 _GOOD = f"r.outcome = {Outcome.SUCCESS} AND r.validate_state <> {ValidateState.INVALID}"
 _INVALID = (
@@ -95,6 +100,9 @@ class ProjectFigures:
     batches_open: int
     results_created: int  #: since the project began
     credit_entries: int  #: since the project began
+    apps: int
+    unsigned_versions: int
+    workunits_unfinished: int  #: the transitioner will look at them again
     oldest_unsent_seconds: float  #: age of the result that is sent next
     backlog_seconds: float  #: for how long the workunit that is due first has waited
 
@@ -132,7 +140,7 @@ class Endings:
     @property
     def total(self) -> int:
         """Return the number of all results."""
-        return self.good + self.error + self.no_reply + self.invalid
+        return sum(asdict(self).values())
 
     @property
     def error_rate(self) -> float:
@@ -140,12 +148,7 @@ class Endings:
         return 1 - self.good / self.total if self.total else 0.0
 
     def __add__(self, other: Endings) -> Endings:
-        return Endings(
-            good=self.good + other.good,
-            error=self.error + other.error,
-            no_reply=self.no_reply + other.no_reply,
-            invalid=self.invalid + other.invalid,
-        )
+        return Endings(**{name: n + getattr(other, name) for name, n in asdict(self).items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +191,21 @@ def endings(db: Database, *, since: float, version_id: int | None = None) -> lis
         f"result r WHERE r.id > ? AND {_ENDED} AND {_ENDED_AT} >= ?{wanted} GROUP BY r.host_id, r.app_version_id",
         [newest - RATE_WINDOW, since, *([] if version_id is None else [version_id])],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectCounters:
+    """Counts, and the outcomes of a day's results."""
+
+    figures: ProjectFigures
+    rows: list[EndingRow]  #: by host and app version
+    endings: Endings  #: all together
+
+
+def project_counters(db: Database, *, now: float) -> ProjectCounters:
+    """Return the project's figures, and how results of the last day ended."""
+    rows = endings(db, since=now - _DAY)
+    return ProjectCounters(project_figures(db, now=now), rows, sum((row.endings for row in rows), Endings()))
 
 
 class _System(msgspec.Struct):
@@ -301,20 +319,6 @@ def give_up_results_of_version(tx: Transaction, version_id: AppVersionId, *, now
     if rows:
         tx.wake("transitioner")
     return len(rows)
-
-
-_RARE_COUNTS = {
-    "apps": "SELECT COUNT(*) FROM app WHERE deprecated = 0",
-    "unsigned_versions": (
-        'SELECT COUNT(*) FROM app_version WHERE deprecated = 0 AND files LIKE \'%"signature":""%\''
-    ),
-    "workunits_unfinished": "SELECT COUNT(*) FROM workunit WHERE transition_time IS NOT NULL",
-}
-
-
-def rare_counts(db: Database) -> dict[str, int]:
-    """Count apps, versions without signatures, and workunits that the transitioner will look at again."""
-    return {name: db.number(sql) for name, sql in _RARE_COUNTS.items()}
 
 
 #: Groups are made of the newest so many failures.

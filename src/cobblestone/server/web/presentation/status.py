@@ -32,12 +32,8 @@ DAEMONS = {
 }
 
 
-_STATES = {
-    DaemonHealth.RUNNING: wire.FamilyDaemonState.RUNNING,
-    DaemonHealth.FAILING: wire.FamilyDaemonState.RUNNING,
-    DaemonHealth.STUCK: wire.FamilyDaemonState.NOT_RUNNING,
-    DaemonHealth.STOPPED: wire.FamilyDaemonState.NOT_RUNNING,
-}
+#: Of a daemon that makes its rounds, even if a step failed and is retried.
+_GOES_ON = (DaemonHealth.RUNNING, DaemonHealth.FAILING)
 
 
 class StatusPage:
@@ -52,16 +48,13 @@ class StatusPage:
         return await self._counts.get()
 
     def daemons(self) -> list[wire.DaemonStatus]:
-        """Return the daemons: each is running if it makes its rounds, even if a step failed and is retried."""
-        ctx, now = self._ctx, self._ctx.clock()
-        found = daemons_of_all(daemon_notes(ctx), ctx.health.processes, now)
-        # a newer process of the project may know others
-        known = {state.value: state for state in DaemonHealth}
-        states = {name: known.get(note.state, DaemonHealth.STOPPED) for name, note in found.items()}
-        host = urlsplit(self._ctx.master_url).hostname or ""
+        """Return the daemons: running, or not."""
+        ctx, states = self._ctx, (wire.FamilyDaemonState.NOT_RUNNING, wire.FamilyDaemonState.RUNNING)
+        found = daemons_of_all(daemon_notes(ctx), ctx.health.processes, ctx.clock())
+        going_on = {name for name, note in found.items() if note.state in _GOES_ON}
+        host = urlsplit(ctx.master_url).hostname or ""
         return [
-            wire.DaemonStatus(host=host, command=name, status=_STATES[states.get(name, DaemonHealth.STOPPED)])
-            for name in DAEMONS
+            wire.DaemonStatus(host=host, command=name, status=states[name in going_on]) for name in DAEMONS
         ]
 
     def backlog_seconds(self, counts: ProjectStateCounts) -> float:
