@@ -219,20 +219,20 @@ TIMED_OUT = replace(HELD, server_state=ServerState.OVER, outcome=Outcome.NO_REPL
 @pytest.mark.parametrize(
     ("job", "expected"),
     [
-        (HeldJob(name="wu_0", result=HELD), Abort.NO),
-        (HeldJob(name="wu_0", result=None), Abort.ALWAYS),
-        (HeldJob(name="wu_0", result=replace(HELD, host_id=HostId(2))), Abort.ALWAYS),
-        (HeldJob(name="wu_0", result=replace(HELD, server_state=ServerState.UNSENT)), Abort.ALWAYS),
-        (HeldJob(name="wu_0", result=replace(TIMED_OUT, outcome=Outcome.SUCCESS)), Abort.ALWAYS),
-        (HeldJob(name="wu_0", result=TIMED_OUT), Abort.IF_NOT_STARTED),
-        (HeldJob(name="wu_0", result=HELD, error_mask=WorkunitError.CANCELLED), Abort.ALWAYS),
-        (HeldJob(name="wu_0", result=TIMED_OUT, error_mask=WorkunitError.CANCELLED), Abort.ALWAYS),
-        (HeldJob(name="wu_0", result=HELD, error_mask=WorkunitError.TOO_MANY_ERROR_RESULTS), Abort.NO),
-        (HeldJob(name="wu_0", result=HELD, assimilate_state=AssimilateState.DONE), Abort.IF_NOT_STARTED),
-        (HeldJob(name="wu_0", result=HELD, assimilate_state=AssimilateState.READY), Abort.NO),
+        (HeldJob(result=HELD), Abort.NO),
+        (None, Abort.ALWAYS),
+        (HeldJob(result=replace(HELD, host_id=HostId(2))), Abort.ALWAYS),
+        (HeldJob(result=replace(HELD, server_state=ServerState.UNSENT)), Abort.ALWAYS),
+        (HeldJob(result=replace(TIMED_OUT, outcome=Outcome.SUCCESS)), Abort.ALWAYS),
+        (HeldJob(result=TIMED_OUT), Abort.IF_NOT_STARTED),
+        (HeldJob(result=HELD, error_mask=WorkunitError.CANCELLED), Abort.ALWAYS),
+        (HeldJob(result=TIMED_OUT, error_mask=WorkunitError.CANCELLED), Abort.ALWAYS),
+        (HeldJob(result=HELD, error_mask=WorkunitError.TOO_MANY_ERROR_RESULTS), Abort.NO),
+        (HeldJob(result=HELD, assimilate_state=AssimilateState.DONE), Abort.IF_NOT_STARTED),
+        (HeldJob(result=HELD, assimilate_state=AssimilateState.READY), Abort.NO),
     ],
 )
-def test_jobs_are_aborted_only_when_nobody_needs_them(job: HeldJob, expected: Abort):
+def test_jobs_are_aborted_only_when_nobody_needs_them(job: HeldJob | None, expected: Abort):
     assert judge_held_job(job, host_id=HostId(1)) is expected
 
 

@@ -177,23 +177,22 @@ class Abort(Enum):
 
 @value(kw_only=True)
 class HeldJob:
-    """A job that the client lists, with what the server knows of it."""
+    """What the server knows of a job that the client lists."""
 
-    name: str
-    result: Result | None  #: None = no such row
+    result: Result
     error_mask: WorkunitError = WorkunitError.NONE
     assimilate_state: AssimilateState = AssimilateState.INIT
 
 
-def judge_held_job(job: HeldJob, *, host_id: HostId) -> Abort:
-    """Decide whether host ``host_id`` shall abort a job that it lists.
+def judge_held_job(job: HeldJob | None, *, host_id: HostId) -> Abort:
+    """Decide whether host ``host_id`` shall abort a job that it lists; None: the server knows of no such job.
 
     A job that no one needs is aborted only before it starts: once it runs, its volunteer gets credit for it.
     Jobs that this very request reports must not be judged.
     """
-    result = job.result
-    if result is None or result.host_id != host_id:
+    if job is None or job.result.host_id != host_id:
         return Abort.ALWAYS
+    result = job.result
     timed_out = result.server_state == ServerState.OVER and result.outcome == Outcome.NO_REPLY
     if result.server_state != ServerState.IN_PROGRESS and not timed_out:
         return Abort.ALWAYS

@@ -24,6 +24,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from operator import attrgetter
 
 from cobblestone.domain.hosts import Host, HostDescription
 from cobblestone.domain.reasons import Reason, reason
@@ -136,13 +137,13 @@ def _same_machine(introduction: Introduction, facts: SimilarHosts) -> Host | Non
     own = introduction.description
     if introduction.hashed_cpid:
         for host in _of_user(facts.same_cpid, introduction.user_id):
-            if host.host_cpid == introduction.hashed_cpid and _same_hardware(own, host.description):
+            if host.host_cpid == introduction.hashed_cpid and _hardware(own) == _hardware(host.description):
                 return host
     if introduction.allow_multiple_clients or not own.domain_name:
         # Several clients on one machine look alike; and machines without a name cannot be told apart.
         return None
     for host in _of_user(facts.similar, introduction.user_id):
-        if _looks_alike(own, host.description):
+        if _looks(own) == _looks(host.description):
             return host
     return None
 
@@ -151,24 +152,10 @@ def _of_user(hosts: Iterable[Host], user_id: UserId) -> Iterable[Host]:
     return (host for host in hosts if host.user_id == user_id)
 
 
-def _same_hardware(one: HostDescription, other: HostDescription) -> bool:
-    return (
-        one.p_ncpus == other.p_ncpus
-        and one.p_vendor == other.p_vendor
-        and one.p_model == other.p_model
-        and one.os_name == other.os_name
-        and one.os_version == other.os_version
-    )
-
-
-def _looks_alike(one: HostDescription, other: HostDescription) -> bool:
-    return (
-        one.domain_name == other.domain_name
-        and one.ip_addr == other.ip_addr
-        and one.os_name == other.os_name
-        and one.p_model == other.p_model
-        and one.m_nbytes == other.m_nbytes
-    )
+#: What two clients with the same id of their computer must have in common to be on the same machine …
+_hardware = attrgetter("p_ncpus", "p_vendor", "p_model", "os_name", "os_version")
+#: … and those that have no such id.
+_looks = attrgetter("domain_name", "ip_addr", "os_name", "p_model", "m_nbytes")
 
 
 @value(kw_only=True)

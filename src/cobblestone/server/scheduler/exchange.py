@@ -356,16 +356,7 @@ class SchedulerExchange:
         always: list[str] = []
         if_not_started: list[str] = []
         for name in listed:
-            row = rows.get(name)
-            job = held_jobs.HeldJob(name=name, result=None)
-            if row is not None:
-                job = held_jobs.HeldJob(
-                    name=name,
-                    result=row.result,
-                    error_mask=row.error_mask,
-                    assimilate_state=row.assimilate_state,
-                )
-            abort = held_jobs.judge_held_job(job, host_id=host.id)
+            abort = held_jobs.judge_held_job(rows.get(name), host_id=host.id)
             if abort is held_jobs.Abort.ALWAYS:
                 always.append(name)
             elif abort is held_jobs.Abort.IF_NOT_STARTED:

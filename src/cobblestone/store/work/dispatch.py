@@ -19,16 +19,9 @@ from cobblestone.domain.values import (
     changed,
     value,
 )
-from cobblestone.domain.work import (
-    AssimilateState,
-    ExitStatus,
-    Outcome,
-    OutputSpec,
-    Result,
-    ValidateState,
-    WorkunitError,
-)
+from cobblestone.domain.work import AssimilateState, ExitStatus, Outcome, OutputSpec, Result, ValidateState
 from cobblestone.policy.dispatch.catalogue import Assignment
+from cobblestone.policy.dispatch.held_jobs import HeldJob
 from cobblestone.policy.dispatch.reports import AcceptedReport
 from cobblestone.policy.lifecycle import states
 from cobblestone.store.engine.database import Database, Transaction
@@ -397,17 +390,8 @@ def jobs_in_progress(db: Database, host_id: HostId) -> list[JobInProgress]:
     return [JobInProgress(*row) for row in rows]
 
 
-@value(kw_only=True)
-class HeldRow:
-    """A job listed by a client."""
-
-    result: Result
-    error_mask: WorkunitError
-    assimilate_state: AssimilateState
-
-
 _HELD = RowMapper(
-    HeldRow,
+    HeldJob,
     {
         "result": RESULTS.embedded("r"),
         "error_mask": "w.error_mask",
@@ -418,7 +402,7 @@ _HELD = RowMapper(
 )
 
 
-def held_rows(db: Database, names: Sequence[str]) -> dict[str, HeldRow]:
+def held_rows(db: Database, names: Sequence[str]) -> dict[str, HeldJob]:
     """Return rows of jobs listed by a client, by name; unknown names are left out."""
     if not names:
         return {}

@@ -23,6 +23,7 @@ from cobblestone.api_schema import batches as schema
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.batches import ResultsPage
 from cobblestone.domain.errors import JobError, NotFound
+from cobblestone.domain.values import form_of
 from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.api.submission.batches import results_page
 from cobblestone.server.core.context import ServerContext
@@ -92,14 +93,7 @@ def _known(db: Database, batch_id: int) -> Webhook:
 
 
 def _status(webhook: Webhook) -> schema.WebhookStatus:
-    return schema.WebhookStatus(
-        url=webhook.url,
-        state=webhook.state,
-        told=webhook.told_seq,
-        attempts=webhook.attempts,
-        error=webhook.error,
-        next_time=webhook.next_time,
-    )
+    return form_of(schema.WebhookStatus, webhook, told=webhook.told_seq)
 
 
 async def tell(ctx: ServerContext) -> int:
