@@ -101,9 +101,6 @@ class Faults2007:
     alone.
     """
 
-    refused_jobs_back_off: bool = False
-    """A refused candidate ends the reply, and an empty reply counts as a failed contact."""
-
     inverted_preemption: bool = False
     """The heap of running tasks has its order upside down: tasks in deadline trouble are preempted first; equal ones lie as
     the C++ library leaves them.
