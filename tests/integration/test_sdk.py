@@ -8,14 +8,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from numpy import float32
 from tests.helpers.eventually import eventually
 from tests.helpers.project_world import World
 from tests.helpers.served_world import LoopThread, Volunteers, connect
 
-from cobblestone.api_schema import endpoints
+from cobblestone.api_schema import batches, endpoints
 from cobblestone.api_schema.apps import AppChanges, RulesBody
 from cobblestone.api_schema.endpoints import Endpoint
 from cobblestone.cli.work.app import deadline_lines
@@ -23,8 +24,9 @@ from cobblestone.domain.apps import POSIX
 from cobblestone.domain.errors import Conflict, JobError, NotFound
 from cobblestone.sdk import executor
 from cobblestone.sdk.api import batch as batch_module
-from cobblestone.sdk.api.connection import JobFailed, NotRunning, RequestRefused
-from cobblestone.sdk.api.jobs import Job
+from cobblestone.sdk.api.batch import AnswerFolder, JobResult
+from cobblestone.sdk.api.connection import Connection, JobFailed, NotRunning, RequestRefused, Unreachable
+from cobblestone.sdk.api.jobs import Job, content_of
 from cobblestone.sdk.project import Project
 from cobblestone.wire.project.signatures import decode_private_key, encode_public_key, verify_md5
 
@@ -134,6 +136,74 @@ def test_inputs_of_one_name_from_different_folders_keep_their_own_answers(
     assert len(listed) == 3
     assert sorted(listed.values()) == ["Star", "star", "star"]
     assert {path.parent.name for path in paths} == set(listed)
+
+
+def answered(number: int, name: str) -> JobResult:
+    """A job of some project, without outputs."""
+    status = batches.JobStatus(
+        id=number, name=name, workunit=f"period_1_{number}", status="done", seq=1, error="", exit_status=0,
+        stderr="", outputs=[], inputs=[], args={}, command_line="", result="", host=1, run_time=1.0, credit=1.0,
+    )  # fmt: skip
+    return JobResult(cast(Connection, None), 1, status)
+
+
+def test_what_another_program_or_a_job_of_another_project_wrote_is_not_overwritten(tmp_path: Path):
+    (tmp_path / "mine").mkdir()
+    one, other = AnswerFolder(tmp_path), AnswerFolder(tmp_path)
+    one.save(answered(1, "star"))
+    other.save(answered(2, "star"))  # a program that has begun at the same time
+    other.save(answered(3, "mine"))
+    AnswerFolder(tmp_path).save(answered(1, "moon"))  # the first job of a project that was made anew
+    again = AnswerFolder(tmp_path)
+    for number, name in ((1, "star"), (2, "star"), (3, "mine"), (1, "moon")):
+        again.save(answered(number, name))
+    with (tmp_path / "jobs.csv").open(newline="") as file:
+        listed = [(row["job"], row["name"], row["folder"]) for row in csv.DictReader(file)]
+    assert listed == [
+        ("1", "star", "star"),
+        ("2", "star", "star~2"),
+        ("3", "mine", "mine~3"),
+        ("1", "moon", "moon"),
+    ]
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_a_list_of_answers_that_is_no_text_is_named(tmp_path: Path):
+    (tmp_path / "jobs.csv").write_bytes(b"job,name\n1,\xff\n")
+    with pytest.raises(JobError, match=r"jobs\.csv, line 2.*UTF-8"):
+        AnswerFolder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ({"k": (1, "é"), "big": 2**80}, '{"k":[1,"é"],"big":1208925819614629174706176}'.encode()),
+        (bytearray(b"raw"), b"raw"),
+        (memoryview(b"raw"), b"raw"),
+        (b"raw", b"raw"),
+    ],
+)
+def test_values_are_sent_as_json_and_all_kinds_of_bytes_as_they_are(given: object, sent: bytes):
+    assert content_of(given).data == sent
+
+
+@pytest.mark.parametrize("given", [float("nan"), {"k": [float("inf")]}, print, "\udcff", {(1, 2): 3}])
+def test_what_json_cannot_hold_is_refused_and_not_changed(given: object):
+    with pytest.raises(JobError, match="cannot be written as JSON"):
+        content_of(given)
+
+
+def test_a_single_input_of_a_job_needs_no_list_nor_does_a_single_file_of_an_app(
+    project: Project, volunteers: Volunteers
+):
+    Path("one.json").write_text("1")
+    program = "python3 period.py {input} {output} {arg:k}"
+    project.create_app("single", program, "period.py", quorum=1)
+    given = ("one.json", Path("one.json"), b"1")
+    batch = project.submit("single", [Job(inputs=each, args={"k": float32(3)}) for each in given])
+    assert [dict(job.args) for job in batch.jobs()] == [{"k": "3.0"}] * 3
+    volunteers.work()
+    assert [result.json() for result in batch.results(timeout=60)] == [{"got": 1}] * 3
 
 
 def test_a_list_says_which_answer_belongs_to_which_input_and_where_it_comes_from(
@@ -317,6 +387,49 @@ def test_one_wrong_job_does_not_harm_the_others_of_an_executor(project: Project,
             missing.result(60)
         with pytest.raises(JobFailed):
             bad.result(60)
+
+
+def test_a_value_or_file_of_a_wrong_kind_is_the_matter_of_its_own_job_alone(
+    project: Project, busy_volunteers: Volunteers, monkeypatch: pytest.MonkeyPatch
+):
+    Path("gone.json").write_text("3")
+    put, small = project.connection.put_file, b"1"
+
+    def lose(sha256: str, source: Path | bytes, **more: Any) -> Any:
+        if isinstance(source, Path):
+            source.unlink()  # between the look at it and its way
+        return put(sha256, source, **more)
+
+    monkeypatch.setattr(project.connection, "put_file", lose)
+    with project.executor("period") as pool:
+        futures = [pool.submit(each) for each in (small, Job(inputs=[print]), "gone.json", "b\udcff", b"5")]  # pyright: ignore[reportArgumentType]  # what people write
+        for wrong in futures[1:4]:
+            with pytest.raises((JobError, OSError)):
+                wrong.result(60)
+        assert [futures[place].result(60).json()["got"] for place in (0, 4)] == [1, 5]
+
+
+@pytest.mark.parametrize("lost", ["QUERY_FILES", "ADD_JOBS"])
+def test_jobs_that_are_being_sent_when_the_project_is_lost_end_and_so_does_the_executor(
+    project: Project, monkeypatch: pytest.MonkeyPatch, lost: str
+):
+    monkeypatch.setattr(executor, "POLL_SECONDS", 0.1)
+    call = project.connection.call
+
+    def fail(endpoint: Endpoint[Any], *places: Any, **more: Any) -> Any:
+        if endpoint is getattr(endpoints, lost):
+            raise Unreachable("gone")
+        return call(endpoint, *places, **more)
+
+    monkeypatch.setattr(project.connection, "call", fail)
+    pool = project.executor("period")
+    future = pool.submit(1)
+    with pytest.raises(Unreachable):
+        future.result(20)
+    leaving = threading.Thread(target=pool.shutdown, daemon=True)
+    leaving.start()
+    leaving.join(20)
+    assert not leaving.is_alive()
 
 
 def test_leaving_an_executor_by_an_exception_waits_for_no_job(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobblestone.domain.errors import JobError
-from cobblestone.sdk.api.jobs import Content, Job, as_job, json_input, read_jobs
+from cobblestone.sdk.api.jobs import Content, Job, as_job, content_of, read_jobs
 
 
 def read(folder: Path, name: str, text: str, *input_names: str) -> list[Job]:
@@ -91,14 +91,14 @@ def test_other_files_are_refused(tmp_path: Path):
 
 def test_whatever_is_given_becomes_a_job():
     assert as_job("data/low.json", {"k": 1}) == Job(inputs=[Path("data/low.json")], args={"k": 1}, name="low")
-    assert as_job(b"x", {}) == Job(inputs=[b"x"])
+    assert as_job(b"x", {}) == Job(inputs=[Content(b"x")])
     assert as_job({"a": [1]}, {}) == Job(inputs=[Content(b'{"a":[1]}', "input.json")])
     assert as_job(Job(args={"k": 2}), {"k": 1, "m": 3}).args == {"k": 2, "m": 3}
 
 
 def test_what_json_cannot_hold_is_refused():
     with pytest.raises(JobError, match="type object"):
-        json_input(object())
+        content_of(object())
 
 
 @given(st.binary(max_size=300), st.sampled_from(["jobs.csv", "jobs.jsonl"]))

@@ -7,16 +7,16 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from typing import Any
 
 from cobblestone.api_schema import batches as schema
 from cobblestone.api_schema import endpoints
-from cobblestone.domain.errors import CobblestoneError, JobError
+from cobblestone.domain.errors import CobblestoneError
 from cobblestone.sdk.api.batch import Batch, JobResult
-from cobblestone.sdk.api.connection import Connection, JobFailed, NotRunning, RequestRefused
+from cobblestone.sdk.api.connection import Connection, JobFailed, NotRunning, Unreachable
 from cobblestone.sdk.api.jobs import FileSender, Job, as_job
 
 COLLECT_SECONDS = 0.05  # submissions that come within this time share a request
@@ -224,6 +224,7 @@ class JobExecutor(Executor):
     # -- sending: one thread, so that the jobs' positions are known ----------------------------------
 
     def _send_all(self) -> None:
+        ready: list[JobFuture] = []
         try:
             open_ = True
             while open_:
@@ -234,7 +235,7 @@ class JobExecutor(Executor):
             if not self._stays_open:
                 self._connection.call(endpoints.CLOSE_BATCH, self.batch.id)
         except Exception as error:  # noqa: BLE001  # after any mistake, nobody shall wait for ever
-            self._fail(error)
+            self._fail(error, ready)
 
     def _collect(self) -> tuple[list[JobFuture], bool]:
         """Return what is waiting, and whether more may come."""
@@ -260,7 +261,9 @@ class JobExecutor(Executor):
                     self._futures[name] = future
             body = schema.MoreJobs(first=self._sent, jobs=bodies)
             self._connection.call(endpoints.ADD_JOBS, self.batch.id, body=body)
-        except (JobError, RequestRefused) as error:
+        except Exception as error:  # it may be a job's own: a file is gone, a value of a wrong type
+            if isinstance(error, Unreachable):
+                raise
             with self._lock:
                 for name in names:
                     self._futures.pop(name, None)
@@ -291,7 +294,7 @@ class JobExecutor(Executor):
                 )
                 for job in page.results:
                     self._settle(job)
-                if page.finished:
+                if page.finished or self._failure is not None:  # what was not sent would keep the batch open
                     return
                 after = page.next
                 if time.monotonic() - looked >= STUCK_SECONDS:
@@ -318,11 +321,11 @@ class JobExecutor(Executor):
         else:
             future.set_result(result)
 
-    def _fail(self, error: Exception) -> None:
-        """Fail all futures because nothing more can be sent or received."""
+    def _fail(self, error: Exception, sending: Sequence[JobFuture] = ()) -> None:
+        """Fail all futures, also those that are being sent, because nothing more can be sent or received."""
         with self._lock:
             self._failure = error
-            waiting = list(self._futures.values())
+            waiting = [*self._futures.values(), *sending]
             self._futures.clear()
             with suppress(queue.Empty):
                 while True:

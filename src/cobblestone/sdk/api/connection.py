@@ -290,7 +290,12 @@ class Connection:
         """
         options: dict[str, Any] = {"params": _query(query), "timeout": timeout, "headers": {}}
         if body is not None:
-            options["content"] = msgspec.json.encode(body)
+            try:
+                options["content"] = msgspec.json.encode(body)
+            except UnicodeEncodeError as error:  # a file's name, or what was typed
+                raise JobError(
+                    f"{error.object!r} cannot be sent, since it is not UTF-8: rename it."
+                ) from error
             options["headers"]["Content-Type"] = "application/json"
         if endpoint.idempotent:  # a repetition after a lost answer creates nothing twice
             options["headers"]["Idempotency-Key"] = uuid.uuid4().hex

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from numbers import Real
 from pathlib import Path, PurePath
 from threading import Lock
 from typing import TypeVar, cast
@@ -74,15 +76,22 @@ class Job:
     priority: int = 0
 
 
-def json_input(value: object) -> Content:
-    """Return an input with ``value`` as JSON text.
+def content_of(value: object) -> Content:
+    """Return an input with ``value``: bytes as they are, everything else as JSON text.
 
     Raises:
-        JobError: it cannot be written as JSON.
+        JobError: it cannot be written as JSON, which has no NaN, for instance.
     """
-    try:
-        return Content(msgspec.json.encode(value), "input.json")
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+    if isinstance(value, Content):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return Content(bytes(value))
+    try:  # the encoder of msgspec writes null for NaN and infinity
+        text = json.dumps(
+            msgspec.to_builtins(value), allow_nan=False, ensure_ascii=False, separators=(",", ":")
+        )
+        return Content(text.encode(), "input.json")
+    except (TypeError, ValueError, RecursionError) as error:
         raise JobError(
             f"An input of type {type(value).__name__} cannot be written as JSON: {error}."
         ) from error
@@ -94,9 +103,7 @@ def as_job(item: object, args: Mapping[str, object]) -> Job:
         return replace(item, args={**args, **item.args})
     if isinstance(item, str | PurePath):
         return Job(inputs=[Path(item)], args=args, name=Path(item).stem)
-    if isinstance(item, bytes | Content):
-        return Job(inputs=[item], args=args)
-    return Job(inputs=[json_input(item)], args=args)
+    return Job(inputs=[content_of(item)], args=args)
 
 
 def in_chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -126,7 +133,7 @@ class FileSender:
         return bodies
 
     def _body(self, job: Job, sources: dict[str, Path | bytes]) -> JobBody:
-        given = job.inputs
+        given = [job.inputs] if isinstance(job.inputs, str | PurePath | bytes | Content) else job.inputs
         pairs = list(given.items()) if isinstance(given, Mapping) else [("", each) for each in given]
         return JobBody(
             name=job.name,
@@ -137,8 +144,8 @@ class FileSender:
         )
 
     def _input(self, name: str, given: Input, sources: dict[str, Path | bytes]) -> InputBody:
-        if isinstance(given, bytes | Content):
-            content = Content(given) if isinstance(given, bytes) else given
+        if not isinstance(given, str | PurePath):
+            content = content_of(given)
             sha256 = hashlib.sha256(content.data).hexdigest()
             sources[sha256] = content.data
             return InputBody(file=f"jf_{sha256}", name=name, file_name=content.file_name)
@@ -204,7 +211,7 @@ def _nbytes(source: Path | bytes) -> int:
 def _argument(name: str, value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, str | int | float):
+    if isinstance(value, str | Real):  # NumPy's numbers too
         return str(value)
     raise JobError(f"The argument {name!r} is a {type(value).__name__}; it must be a text or a number.")
 
