@@ -5,11 +5,12 @@ from __future__ import annotations
 import concurrent.futures
 import csv
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
+import httpx
 import pytest
 from numpy import float32
 from tests.helpers.eventually import eventually
@@ -316,6 +317,78 @@ def test_the_bytes_of_input_files_are_counted_while_they_go_each_content_once(
     told.clear()
     project.submit("period", inputs, sending=lambda sent, total: told.append((sent, total)))
     assert told == []
+
+
+def test_after_a_failed_upload_or_ctrl_c_the_others_end(project: Project, monkeypatch: pytest.MonkeyPatch):
+    begun: list[str] = []
+    failed = threading.Event()
+
+    def put(sha256: str, source: bytes, *, sent: Callable[[int], None]) -> None:
+        begun.append(sha256)
+        if len(begun) == 1:
+            failed.set()
+            raise KeyboardInterrupt
+        failed.wait(20)
+        for _ in range(300_000):
+            sent(1)
+
+    monkeypatch.setattr(project.connection, "put_file", put)
+    with pytest.raises(KeyboardInterrupt):
+        project.submit("period", range(100))
+    assert len(begun) < 30
+
+
+def test_answers_in_the_json_that_python_writes_are_read(world: World, project: Project):
+    batch = project.submit("period", [1])
+    Volunteers(
+        world, compute=lambda inputs: b'{"x": [NaN, -Infinity, 123456789012345678901234567890]}'
+    ).work()
+    (result,) = batch.results(timeout=60)
+    nan, low, large = result.json()["x"]
+    assert (nan != nan, low, large) == (True, float("-inf"), 123456789012345678901234567890)
+
+
+def test_an_executor_waits_for_a_server_that_is_stopped_and_started_again(
+    project: Project, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(executor, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(project.connection, "_sleep", lambda seconds: None)
+    client, requests = project.connection._client, iter(range(60))
+    request = client.request
+
+    def away(*words: Any, **more: Any) -> Any:
+        if gone.is_set() and next(requests, None) is not None:
+            raise httpx.ConnectError("refused")
+        return request(*words, **more)
+
+    gone = threading.Event()
+    monkeypatch.setattr(client, "request", away)
+    with project.executor("period") as pool:
+        future = pool.submit(1)
+        eventually(lambda: pool._sent == 1)
+        gone.set()
+        eventually(lambda: next(requests, None) is None)
+        volunteers = Volunteers(world)
+        eventually(lambda: bool(volunteers.work()) or future.done())
+        later = pool.submit(2)
+        eventually(lambda: bool(volunteers.work()) or later.done())
+        assert [each.result(20).json()["got"] for each in (future, later)] == [1, 2]
+    assert "does not answer; it is asked again for ten minutes" in caplog.text
+
+
+def test_futures_are_cancelled_although_the_project_does_not_answer(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+):
+    def fail() -> None:
+        raise Unreachable("gone")
+
+    pool = project.executor("period")
+    future = pool.submit(1)
+    monkeypatch.setattr(pool.batch, "cancel", fail)
+    eventually(lambda: pool._sent == 1)
+    with pytest.raises(Unreachable):
+        pool.shutdown(cancel_futures=True)
+    assert future.cancelled()
 
 
 def test_a_mistake_in_a_later_request_cancels_the_batch(project: Project):

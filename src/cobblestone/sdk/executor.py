@@ -86,14 +86,14 @@ class JobExecutor(Executor):
         """
         if connection.in_process:
             raise NotRunning("An executor needs a running project. Start it with: cobblestone run")
-        self._connection = connection
+        self._connection = connection.patient()
         earlier = () if batch is None else batch.jobs()
         if batch is None:
             body = schema.NewBatch(app=app, name=name or f"{app} (executor)", priority=priority, open=True)
             batch = Batch(connection, connection.call(endpoints.CREATE_BATCH, body=body))
         self.batch = batch
         self.earlier: dict[str, JobFuture] = {}
-        self._files = FileSender(connection)
+        self._files = FileSender(self._connection)
         self._queue: queue.SimpleQueue[JobFuture | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._futures: dict[str, JobFuture] = {}  # by workunit name
@@ -185,9 +185,9 @@ class JobExecutor(Executor):
         with self._lock:
             waiting = list(self._futures.values())
             self._futures.clear()
-        self.batch.cancel()
-        for future in waiting:
+        for future in waiting:  # also when the project does not answer
             future.cancel()
+        self.batch.cancel()
 
     def _cancel(self, names: list[str]) -> None:
         for first in range(0, len(names), schema.MAX_JOBS_PER_REQUEST):

@@ -182,7 +182,6 @@ def _report(
         essential=saved,
     )
     if status.n_error:
-        error_console().file.flush()
         raise typer.Exit(EXIT_JOBS_FAILED)
 
 
@@ -280,7 +279,6 @@ def submit(
     """
     from rich import progress as bars
 
-    from cobblestone.cli.output import error_console
     from cobblestone.sdk.api.batch import AnswerFolder
 
     args = read_arguments(arg or [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -10,8 +11,6 @@ from io import StringIO
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.batches import (
@@ -25,13 +24,20 @@ from cobblestone.api_schema.batches import (
 from cobblestone.domain.errors import JobError
 from cobblestone.domain.job_table import decode_table
 from cobblestone.domain.texts import folder_name
-from cobblestone.sdk.api.connection import Connection, JobFailed, NotFoundError, NotRunning, RequestRefused
+from cobblestone.sdk.api.connection import (
+    Connection,
+    JobFailed,
+    NotFoundError,
+    NotRunning,
+    RequestRefused,
+    Unreachable,
+)
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 LIST_NAME = "jobs.csv"
-COLUMNS = (
+COLUMNS: tuple[str, ...] = (
     "job", "name", "folder", "status", "inputs", "arguments", "result", "host", "run_time", "credit", "error",
 )  # fmt: skip
 _KEY = ("job", "name", "inputs", "arguments")
@@ -129,8 +135,8 @@ class JobResult:
         return self.bytes(name).decode()
 
     def json(self, name: str | None = None) -> Any:  # whatever the program wrote
-        """Return an output read as JSON; see :meth:`bytes`."""
-        return msgspec.json.decode(self.bytes(name))
+        """Return an output read as JSON, in which Python and others write NaN, too; see :meth:`bytes`."""
+        return json.loads(self.bytes(name))
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write all outputs into a folder named like the job (created if needed); return the paths.
@@ -322,7 +328,7 @@ class Batch:
         while True:
             left = POLL_SECONDS if deadline is None else deadline - time.monotonic()
             wait = 0.0 if self.connection.in_process else max(0.0, min(POLL_SECONDS, left))
-            page = self.connection.call(
+            page = self.connection.patient().call(
                 endpoints.GET_RESULTS,
                 self.id,
                 timeout=wait + 60,
@@ -373,7 +379,9 @@ class Batch:
 
     def end_stuck(self) -> list[JobStatus]:
         """Cancel jobs that failed and that nobody at hand is left to try; return them, with what went wrong."""
-        with suppress(RequestRefused):  # a token that may only read
+        with suppress(
+            RequestRefused, Unreachable
+        ):  # a token that may only read; an answer that can be had later
             stuck = self.connection.call(endpoints.LIST_STUCK_JOBS, self.id).jobs
             if stuck:
                 body = JobNames(workunits=[job.workunit for job in stuck])

@@ -57,7 +57,7 @@ class Job:
     """A job to be submitted, when a single input does not describe it.
 
     Attributes:
-        inputs: Paths, bytes or :class:`Content`, in the app's order or by the names in its command.
+        inputs: One or several paths, bytes or :class:`Content`, in the app's order or by the names in its command.
         args: Values for ``{arg:NAME}`` in the command.
         name: Your own name for it; results and folders of outputs have it.
         command_line: Of a native program.
@@ -69,7 +69,7 @@ class Job:
     seven {'got': 7}
     """
 
-    inputs: Sequence[Input] | Mapping[str, Input] = ()
+    inputs: Input | Sequence[Input] | Mapping[str, Input] = ()
     args: Mapping[str, object] = field(default_factory=dict[str, object])
     name: str = ""
     command_line: str = ""
@@ -85,7 +85,7 @@ def content_of(value: object) -> Content:
     if isinstance(value, Content):
         return value
     if isinstance(value, bytes | bytearray | memoryview):
-        return Content(bytes(value))
+        return Content(bytes(cast("bytes", value)))
     try:  # the encoder of msgspec writes null for NaN and infinity
         text = json.dumps(
             msgspec.to_builtins(value), allow_nan=False, ensure_ascii=False, separators=(",", ":")
@@ -181,8 +181,13 @@ class FileSender:
                         RuntimeError
                     ):  # the program is at its end, where threads of a pool begin nothing more
                         self._put(sha256, source, count.add)
-                for upload in uploads:
-                    upload.result()
+                try:
+                    for upload in uploads:
+                        upload.result()
+                except BaseException:  # one failed, or Ctrl-C: the others end, too
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    count.ended = True
+                    raise
             self._stored.update(part)
 
     def _put(self, sha256: str, source: Path | bytes, sent: Callable[[int], None]) -> None:
@@ -197,8 +202,11 @@ class _Count:
         self._tell = tell
         self._sent = 0
         self._lock = Lock()
+        self.ended = False
 
     def add(self, nbytes: int) -> None:
+        if self.ended:
+            raise JobError("The upload was given up.")
         with self._lock:
             self._sent += nbytes
             self._tell(self._sent, self._total)
@@ -235,15 +243,13 @@ def read_jobs(path: Path, *, input_names: Collection[str]) -> Iterator[Job]:
     ``command_line`` are those of the job; every other column is an argument.
 
     Raises:
-        JobError: the file cannot be read; the text names the line.
+        JobError: a line is wrong; the text names it.
+        OSError: the file cannot be read.
     """
     reader = {".csv": _read_csv, ".jsonl": _read_json_lines}.get(path.suffix.lower())
     if reader is None:
         raise JobError(f"--jobs {path}: the file must end in .csv or .jsonl.")
-    try:
-        yield from reader(path, input_names)
-    except (OSError, UnicodeDecodeError) as error:
-        raise JobError(f"--jobs {path} cannot be read: {error}.") from error
+    yield from reader(path, input_names)
 
 
 def _read_csv(path: Path, input_names: Collection[str]) -> Iterator[Job]:
