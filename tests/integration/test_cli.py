@@ -127,6 +127,15 @@ def test_a_project_is_made_with_all_that_it_needs(cli: Cli, tmp_path: Path):
     assert cli("status -p sky").out.startswith("The sky at http://127.0.0.1:18998/: not running")
 
 
+def test_a_command_that_is_proposed_can_be_copied_also_where_a_folder_has_a_space(cli: Cli, tmp_path: Path):
+    said = cli("project create 'my sky' --port 18998").out.splitlines()
+    assert said[-2:] == [
+        "  cobblestone run 'my sky'",
+        """  cobblestone app create NAME --project 'my sky' --command "python3 program.py {input} {output}" --files program.py""",
+    ]
+    assert f"cobblestone run '{tmp_path}/my sky'" in cli("stop -p 'my sky'", status=1).err
+
+
 def test_of_two_that_create_a_project_in_one_folder_one_does_and_has_its_own_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

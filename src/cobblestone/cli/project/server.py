@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -37,7 +38,7 @@ def running_server(folder: ProjectFolder) -> RunningServer:
     found = read_run_file(folder.run_file)
     if found is None or not is_alive(found) or not _is_open(folder):
         raise ConfigError(
-            f"The project in {folder.root} is not running. Start it: cobblestone run {folder.root}"
+            f"The project in {folder.root} is not running. Start it: cobblestone run {quote(str(folder.root))}"
         )
     return found
 

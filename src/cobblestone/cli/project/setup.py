@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -92,8 +93,8 @@ def _created_lines(created: CreatedProject, folder: Path) -> list[str]:
         key,
         "",
         "Next:",
-        f"  cobblestone run {folder}",
-        f"  cobblestone app create NAME --project {folder} {program}",
+        f"  cobblestone run {quote(str(folder))}",
+        f"  cobblestone app create NAME --project {quote(str(folder))} {program}",
     ]
 
 
@@ -113,7 +114,7 @@ def move(
     from cobblestone.server.core.project import ProjectFolder
 
     opened = ProjectFolder(folder.resolve())
-    move_and_show(opened, to, start=f"cobblestone run {folder}", out=out)
+    move_and_show(opened, to, start=f"cobblestone run {quote(str(folder))}", out=out)
 
 
 @project_commands.command("pyodide")
