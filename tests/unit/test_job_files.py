@@ -37,6 +37,7 @@ def test_columns_are_inputs_arguments_and_properties(tmp_path: Path):
 
 def test_a_job_with_one_input_is_called_after_it(tmp_path: Path):
     assert read(tmp_path, "jobs.csv", "input\ndata/low.json\n")[0].name == "low"
+    assert read(tmp_path, "jobs.csv", f"input\ndata/{'x' * 240}1.json\n")[0].name == "x" * 199 + "1"
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,7 @@ def test_other_files_are_refused(tmp_path: Path):
 
 def test_whatever_is_given_becomes_a_job():
     assert as_job("data/low.json", {"k": 1}) == Job(inputs=[Path("data/low.json")], args={"k": 1}, name="low")
+    assert as_job(f"{'x' * 240}1.json", {}).name == "x" * 199 + "1"
     assert as_job(b"x", {}) == Job(inputs=[Content(b"x")])
     assert as_job({"a": [1]}, {}) == Job(inputs=[Content(b'{"a":[1]}', "input.json")])
     assert as_job(Job(args={"k": 2}), {"k": 1, "m": 3}).args == {"k": 2, "m": 3}

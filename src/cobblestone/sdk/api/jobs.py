@@ -28,7 +28,7 @@ T = TypeVar("T")
 Sending = Callable[[int, int], None]
 
 UPLOADS_AT_A_TIME = 8
-MAX_FILE_NAME = 200  # of a path the end is kept: it is there to tell jobs apart
+MAX_FILE_NAME = 200  # of a path, and a job named after it, the end is kept: it is there to tell jobs apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def as_job(item: object, args: Mapping[str, object]) -> Job:
     if isinstance(item, Job):
         return replace(item, args={**args, **item.args})
     if isinstance(item, str | PurePath):
-        return Job(inputs=[Path(item)], args=args, name=Path(item).stem)
+        return Job(inputs=[Path(item)], args=args, name=Path(item).stem[-MAX_FILE_NAME:])
     return Job(inputs=[content_of(item)], args=args)
 
 
@@ -306,4 +306,4 @@ def _line_job(path: Path, line: _Line) -> Job:
 
 def _stem(inputs: Mapping[str, Input] | list[Input]) -> str:
     values = list(inputs.values()) if isinstance(inputs, Mapping) else inputs
-    return values[0].stem if len(values) == 1 and isinstance(values[0], Path) else ""
+    return values[0].stem[-MAX_FILE_NAME:] if len(values) == 1 and isinstance(values[0], Path) else ""
