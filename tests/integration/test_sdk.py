@@ -376,6 +376,31 @@ def test_an_executor_waits_for_a_server_that_is_stopped_and_started_again(
     assert "does not answer; it is asked again for ten minutes" in caplog.text
 
 
+def test_what_waits_to_be_sent_is_not_sent_to_be_cancelled(project: Project, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(batches, "MAX_JOBS_PER_REQUEST", 1)
+    begun, go_on, put = threading.Event(), threading.Event(), project.connection.put_file
+
+    def late(*words: Any, **more: Any) -> Any:
+        begun.set()
+        go_on.wait(20)
+        return put(*words, **more)
+
+    monkeypatch.setattr(project.connection, "put_file", late)
+    pool = project.executor("period")
+    futures = [pool.submit(number) for number in range(5)]
+    begun.wait(20)
+    leaving = threading.Thread(
+        target=pool.shutdown, kwargs={"wait": False, "cancel_futures": True}, daemon=True
+    )
+    leaving.start()
+    eventually(futures[4].cancelled)
+    go_on.set()
+    leaving.join(20)
+    assert not leaving.is_alive()
+    assert all(future.cancelled() for future in futures)
+    assert pool.batch.status().njobs <= 1
+
+
 def test_futures_are_cancelled_although_the_project_does_not_answer(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ):

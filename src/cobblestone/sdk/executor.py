@@ -140,9 +140,11 @@ class JobExecutor(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more jobs; wait for the open ones (listing them when it takes long), or cancel them."""
         with self._lock:
-            if not self._closed:
-                self._closed = True
-                self._queue.put(None)
+            unsent = self._taken_back() if cancel_futures else []
+            self._closed = True
+            self._queue.put(None)
+        for future in unsent:
+            future.cancel()
         self._sender.join(TELL_SECONDS)
         if self._sender.is_alive():
             log.warning("Jobs of batch %s are still being sent. Ctrl-C gives them up.", self.batch.id)
@@ -251,6 +253,14 @@ class JobExecutor(Executor):
                 return chunk, True
         return chunk, False
 
+    def _taken_back(self) -> list[JobFuture]:
+        """Return what waits to be sent, which then is not."""
+        taken: list[JobFuture | None] = []
+        with suppress(queue.Empty):
+            while True:
+                taken.append(self._queue.get_nowait())
+        return [each for each in taken if each is not None]
+
     def _send(self, chunk: list[JobFuture]) -> None:
         names = [f"{self.batch.app}_{self.batch.id}_{self._sent + place}" for place in range(len(chunk))]
         try:
@@ -325,13 +335,8 @@ class JobExecutor(Executor):
         """Fail all futures, also those that are being sent, because nothing more can be sent or received."""
         with self._lock:
             self._failure = error
-            waiting = [*self._futures.values(), *sending]
+            waiting = [*self._futures.values(), *sending, *self._taken_back()]
             self._futures.clear()
-            with suppress(queue.Empty):
-                while True:
-                    item = self._queue.get_nowait()
-                    if item is not None:
-                        waiting.append(item)
             if self._closed:
                 self._queue.put(None)  # the sender waits for it
         for future in waiting:

@@ -65,6 +65,7 @@ def try_app(
     """
     import asyncio
     import tempfile
+    from shutil import copyfile
 
     from cobblestone.client.conditions.gpus import find_gpus
     from cobblestone.client.tasks.runner import run_trial
@@ -89,7 +90,7 @@ def try_app(
         card = cards.get(job.gpu_type)
         common.out.say(f"Running a job of {name} here, for {duration(timeout)} at most (--timeout).")
         trial = asyncio.run(run_trial(_spec(job, timeout, gpu_type=job.gpu_type if card else ""), data_dir))
-        kept = _keep(trial, to)
+        kept = [copyfile(path, to / name) for name, path in trial.outputs.items()] if to is not None else []
         report = _report(job, trial, card.peak_flops if card else 0.0)
         common.out.show(
             report,
@@ -133,15 +134,6 @@ def _spec(job: LaidJob, timeout: float, *, gpu_type: str) -> TaskSpec:
         in_container=brings_container([job.version]),
         limits=TaskLimits(disk_bytes=limits.rsc_disk_bound, elapsed_seconds=timeout, processes=2000),
     )
-
-
-def _keep(trial: Trial, to: Path | None) -> list[Path]:
-    """Copy the outputs to the requested folder."""
-    import shutil
-
-    if to is None:
-        return []
-    return [Path(shutil.copyfile(path, to / name)) for name, path in trial.outputs.items()]
 
 
 def _report(job: LaidJob, trial: Trial, peak_flops: float) -> TrialReport:
