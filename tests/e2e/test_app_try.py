@@ -73,6 +73,9 @@ def test_a_job_is_run_in_launcher_slot_and_sandbox_and_all_that_came_of_it_is_sh
     assert made.status == 0, made.err
     tried = cli("app", "try", "double", "low.txt", "--arg", "k=2", "--to", "kept")
     assert tried.status == 0, tried.err + tried.out
+    assert tried.out.startswith(
+        "Running a job of double here, for 10 min at most (--timeout).\nA job of double"
+    )
     assert "A job of double 1.00 succeeded" in tried.out
     assert "output: 3 B" in tried.out
     assert "| 42" in tried.out
@@ -145,6 +148,8 @@ def test_a_job_that_lacks_inputs_or_arguments_is_not_begun(cli: Callable[..., Ou
     extra = cli("app", "try", "double", "low.txt", "--arg", "k=1", "--arg", "j=2")
     assert "does not use {arg:j}" in extra.err
     assert "There is no app called 'other'" in cli("app", "try", "other").err
+    taken = cli("app", "try", "double", "low.txt", "--arg", "k=1", "--to", "low.txt")
+    assert (taken.status, taken.out, taken.err) == (1, "", "Error: low.txt: File exists.\n")
 
 
 def test_a_module_is_run_in_the_sandbox_and_its_instructions_are_counted(

@@ -127,6 +127,15 @@ def test_a_project_is_made_with_all_that_it_needs(cli: Cli, tmp_path: Path):
     assert cli("status -p sky").out.startswith("The sky at http://127.0.0.1:18998/: not running")
 
 
+def test_a_command_that_is_proposed_can_be_copied_also_where_a_folder_has_a_space(cli: Cli, tmp_path: Path):
+    said = cli("project create 'my sky' --port 18998").out.splitlines()
+    assert said[-2:] == [
+        "  cobblestone run 'my sky'",
+        """  cobblestone app create NAME --project 'my sky' --command "python3 program.py {input} {output}" --files program.py""",
+    ]
+    assert f"cobblestone run '{tmp_path}/my sky'" in cli("stop -p 'my sky'", status=1).err
+
+
 def test_of_two_that_create_a_project_in_one_folder_one_does_and_has_its_own_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -160,7 +169,7 @@ def test_of_two_that_create_a_project_in_one_folder_one_does_and_has_its_own_key
         ("project create full", "not an empty folder"),
         ("project create p --url ftp://x.org/", "project.url"),
         ("project create p --url http://localhost/", "dot"),
-        ("project create p --offline-key gone.pub", "gone.pub cannot be read"),
+        ("project create p --offline-key gone.pub", "gone.pub: No such file"),
         ("project create p --offline-key full/file", "public key"),
     ],
 )
@@ -423,6 +432,31 @@ def test_answers_are_written_to_a_folder(cli: Cli, sky: Path):
     assert Path("answers/high/output").read_bytes() == b"high answer"
     assert "complete, 100%" in cli("batch results 1 --wait -p sky").out
     assert cli("batch retire 1 -p sky -q").out == "retired\n"
+
+
+def test_a_folder_or_disk_that_takes_no_answers_is_said_in_one_line_and_before_anything_is_submitted(
+    cli: Cli, sky: Path
+):
+    cli("submit period inputs/low.json -p sky")
+    Path("taken", "jobs.csv").mkdir(parents=True)
+    for command in ("batch results 1 --to taken -p sky", "submit period inputs/low.json --to taken -p sky"):
+        assert cli(command, status=1).err.strip() == "Error: taken/jobs.csv: Is a directory."
+    assert cli("batch list -q -p sky").out == "1\n"
+    answer(sky, 1, b"low answer")
+    Path("full/low/output").mkdir(parents=True)
+    Path("full/jobs.csv").write_text("job,name,inputs,arguments,folder\n1,low,inputs/low.json,,low\n")
+    assert "Is a directory" in cli("batch results 1 --to full -p sky", status=1).err
+
+
+def test_a_time_to_wait_is_not_ignored(cli: Cli, sky: Path):
+    cli("submit period inputs/low.json -p sky")
+    assert "cobblestone run" in cli("batch results 1 --timeout 1 -p sky", status=1).err
+
+
+def test_a_name_that_is_not_utf8_is_named(cli: Cli, sky: Path):
+    Path("inputs/b\udcff.json").write_text("1")
+    assert "'b\\udcff'" in cli("submit period -p sky", "inputs/b\udcff.json", status=1).err
+    assert "rename it" in cli("submit period inputs/low.json -p sky --name", "b\udcff", status=1).err
 
 
 def test_failed_jobs_show_in_the_exit_status(cli: Cli, sky: Path):

@@ -86,7 +86,7 @@ def test_projects_are_asked_what_they_granted_with_a_token(
         (("add", "http://q.example.org/", "--shared-key", "strong"), "weak key"),
         (("edit", "nothing", "--stop"), "no project"),
         (("accounting", "nothing"), "no project"),
-        (("accounting", "p.example.org", "--token-file", "nothing"), "cannot be read"),
+        (("accounting", "p.example.org", "--token-file", "nothing"), "nothing: No such file"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(

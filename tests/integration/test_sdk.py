@@ -5,17 +5,19 @@ from __future__ import annotations
 import concurrent.futures
 import csv
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import httpx
 import pytest
+from numpy import float32
 from tests.helpers.eventually import eventually
 from tests.helpers.project_world import World
 from tests.helpers.served_world import LoopThread, Volunteers, connect
 
-from cobblestone.api_schema import endpoints
+from cobblestone.api_schema import batches, endpoints
 from cobblestone.api_schema.apps import AppChanges, RulesBody
 from cobblestone.api_schema.endpoints import Endpoint
 from cobblestone.cli.work.app import deadline_lines
@@ -23,8 +25,9 @@ from cobblestone.domain.apps import POSIX
 from cobblestone.domain.errors import Conflict, JobError, NotFound
 from cobblestone.sdk import executor
 from cobblestone.sdk.api import batch as batch_module
-from cobblestone.sdk.api.connection import JobFailed, NotRunning, RequestRefused
-from cobblestone.sdk.api.jobs import Job
+from cobblestone.sdk.api.batch import AnswerFolder, JobResult
+from cobblestone.sdk.api.connection import Connection, JobFailed, NotRunning, RequestRefused, Unreachable
+from cobblestone.sdk.api.jobs import Job, content_of
 from cobblestone.sdk.project import Project
 from cobblestone.wire.project.signatures import decode_private_key, encode_public_key, verify_md5
 
@@ -134,6 +137,74 @@ def test_inputs_of_one_name_from_different_folders_keep_their_own_answers(
     assert len(listed) == 3
     assert sorted(listed.values()) == ["Star", "star", "star"]
     assert {path.parent.name for path in paths} == set(listed)
+
+
+def answered(number: int, name: str) -> JobResult:
+    """A job of some project, without outputs."""
+    status = batches.JobStatus(
+        id=number, name=name, workunit=f"period_1_{number}", status="done", seq=1, error="", exit_status=0,
+        stderr="", outputs=[], inputs=[], args={}, command_line="", result="", host=1, run_time=1.0, credit=1.0,
+    )  # fmt: skip
+    return JobResult(cast(Connection, None), 1, status)
+
+
+def test_what_another_program_or_a_job_of_another_project_wrote_is_not_overwritten(tmp_path: Path):
+    (tmp_path / "mine").mkdir()
+    one, other = AnswerFolder(tmp_path), AnswerFolder(tmp_path)
+    one.save(answered(1, "star"))
+    other.save(answered(2, "star"))  # a program that has begun at the same time
+    other.save(answered(3, "mine"))
+    AnswerFolder(tmp_path).save(answered(1, "moon"))  # the first job of a project that was made anew
+    again = AnswerFolder(tmp_path)
+    for number, name in ((1, "star"), (2, "star"), (3, "mine"), (1, "moon")):
+        again.save(answered(number, name))
+    with (tmp_path / "jobs.csv").open(newline="") as file:
+        listed = [(row["job"], row["name"], row["folder"]) for row in csv.DictReader(file)]
+    assert listed == [
+        ("1", "star", "star"),
+        ("2", "star", "star~2"),
+        ("3", "mine", "mine~3"),
+        ("1", "moon", "moon"),
+    ]
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_a_list_of_answers_that_is_no_text_is_named(tmp_path: Path):
+    (tmp_path / "jobs.csv").write_bytes(b"job,name\n1,\xff\n")
+    with pytest.raises(JobError, match=r"jobs\.csv, line 2.*UTF-8"):
+        AnswerFolder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ({"k": (1, "é"), "big": 2**80}, '{"k":[1,"é"],"big":1208925819614629174706176}'.encode()),
+        (bytearray(b"raw"), b"raw"),
+        (memoryview(b"raw"), b"raw"),
+        (b"raw", b"raw"),
+    ],
+)
+def test_values_are_sent_as_json_and_all_kinds_of_bytes_as_they_are(given: object, sent: bytes):
+    assert content_of(given).data == sent
+
+
+@pytest.mark.parametrize("given", [float("nan"), {"k": [float("inf")]}, print, "\udcff", {(1, 2): 3}])
+def test_what_json_cannot_hold_is_refused_and_not_changed(given: object):
+    with pytest.raises(JobError, match="cannot be written as JSON"):
+        content_of(given)
+
+
+def test_a_single_input_of_a_job_needs_no_list_nor_does_a_single_file_of_an_app(
+    project: Project, volunteers: Volunteers
+):
+    Path("one.json").write_text("1")
+    program = "python3 period.py {input} {output} {arg:k}"
+    project.create_app("single", program, "period.py", quorum=1)
+    given = ("one.json", Path("one.json"), b"1")
+    batch = project.submit("single", [Job(inputs=each, args={"k": float32(3)}) for each in given])
+    assert [dict(job.args) for job in batch.jobs()] == [{"k": "3.0"}] * 3
+    volunteers.work()
+    assert [result.json() for result in batch.results(timeout=60)] == [{"got": 1}] * 3
 
 
 def test_a_list_says_which_answer_belongs_to_which_input_and_where_it_comes_from(
@@ -248,6 +319,103 @@ def test_the_bytes_of_input_files_are_counted_while_they_go_each_content_once(
     assert told == []
 
 
+def test_after_a_failed_upload_or_ctrl_c_the_others_end(project: Project, monkeypatch: pytest.MonkeyPatch):
+    begun: list[str] = []
+    failed = threading.Event()
+
+    def put(sha256: str, source: bytes, *, sent: Callable[[int], None]) -> None:
+        begun.append(sha256)
+        if len(begun) == 1:
+            failed.set()
+            raise KeyboardInterrupt
+        failed.wait(20)
+        for _ in range(300_000):
+            sent(1)
+
+    monkeypatch.setattr(project.connection, "put_file", put)
+    with pytest.raises(KeyboardInterrupt):
+        project.submit("period", range(100))
+    assert len(begun) < 30
+
+
+def test_answers_in_the_json_that_python_writes_are_read(world: World, project: Project):
+    batch = project.submit("period", [1])
+    Volunteers(
+        world, compute=lambda inputs: b'{"x": [NaN, -Infinity, 123456789012345678901234567890]}'
+    ).work()
+    (result,) = batch.results(timeout=60)
+    nan, low, large = result.json()["x"]
+    assert (nan != nan, low, large) == (True, float("-inf"), 123456789012345678901234567890)
+
+
+def test_an_executor_waits_for_a_server_that_is_stopped_and_started_again(
+    project: Project, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(executor, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(project.connection, "_sleep", lambda seconds: None)
+    client, requests = project.connection._client, iter(range(60))
+    request = client.request
+
+    def away(*words: Any, **more: Any) -> Any:
+        if gone.is_set() and next(requests, None) is not None:
+            raise httpx.ConnectError("refused")
+        return request(*words, **more)
+
+    gone = threading.Event()
+    monkeypatch.setattr(client, "request", away)
+    with project.executor("period") as pool:
+        future = pool.submit(1)
+        eventually(lambda: pool._sent == 1)
+        gone.set()
+        eventually(lambda: next(requests, None) is None)
+        volunteers = Volunteers(world)
+        eventually(lambda: bool(volunteers.work()) or future.done())
+        later = pool.submit(2)
+        eventually(lambda: bool(volunteers.work()) or later.done())
+        assert [each.result(20).json()["got"] for each in (future, later)] == [1, 2]
+    assert "does not answer; it is asked again for ten minutes" in caplog.text
+
+
+def test_what_waits_to_be_sent_is_not_sent_to_be_cancelled(project: Project, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(batches, "MAX_JOBS_PER_REQUEST", 1)
+    begun, go_on, put = threading.Event(), threading.Event(), project.connection.put_file
+
+    def late(*words: Any, **more: Any) -> Any:
+        begun.set()
+        go_on.wait(20)
+        return put(*words, **more)
+
+    monkeypatch.setattr(project.connection, "put_file", late)
+    pool = project.executor("period")
+    futures = [pool.submit(number) for number in range(5)]
+    begun.wait(20)
+    leaving = threading.Thread(
+        target=pool.shutdown, kwargs={"wait": False, "cancel_futures": True}, daemon=True
+    )
+    leaving.start()
+    eventually(futures[4].cancelled)
+    go_on.set()
+    leaving.join(20)
+    assert not leaving.is_alive()
+    assert all(future.cancelled() for future in futures)
+    assert pool.batch.status().njobs <= 1
+
+
+def test_futures_are_cancelled_although_the_project_does_not_answer(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+):
+    def fail() -> None:
+        raise Unreachable("gone")
+
+    pool = project.executor("period")
+    future = pool.submit(1)
+    monkeypatch.setattr(pool.batch, "cancel", fail)
+    eventually(lambda: pool._sent == 1)
+    with pytest.raises(Unreachable):
+        pool.shutdown(cancel_futures=True)
+    assert future.cancelled()
+
+
 def test_a_mistake_in_a_later_request_cancels_the_batch(project: Project):
     jobs = [Job(inputs=[b"x"]) for _ in range(1500)]
     jobs[1234] = Job(inputs={"unknown": b"x"})
@@ -317,6 +485,49 @@ def test_one_wrong_job_does_not_harm_the_others_of_an_executor(project: Project,
             missing.result(60)
         with pytest.raises(JobFailed):
             bad.result(60)
+
+
+def test_a_value_or_file_of_a_wrong_kind_is_the_matter_of_its_own_job_alone(
+    project: Project, busy_volunteers: Volunteers, monkeypatch: pytest.MonkeyPatch
+):
+    Path("gone.json").write_text("3")
+    put, small = project.connection.put_file, b"1"
+
+    def lose(sha256: str, source: Path | bytes, **more: Any) -> Any:
+        if isinstance(source, Path):
+            source.unlink()  # between the look at it and its way
+        return put(sha256, source, **more)
+
+    monkeypatch.setattr(project.connection, "put_file", lose)
+    with project.executor("period") as pool:
+        futures = [pool.submit(each) for each in (small, Job(inputs=[print]), "gone.json", "b\udcff", b"5")]  # pyright: ignore[reportArgumentType]  # what people write
+        for wrong in futures[1:4]:
+            with pytest.raises((JobError, OSError)):
+                wrong.result(60)
+        assert [futures[place].result(60).json()["got"] for place in (0, 4)] == [1, 5]
+
+
+@pytest.mark.parametrize("lost", ["QUERY_FILES", "ADD_JOBS"])
+def test_jobs_that_are_being_sent_when_the_project_is_lost_end_and_so_does_the_executor(
+    project: Project, monkeypatch: pytest.MonkeyPatch, lost: str
+):
+    monkeypatch.setattr(executor, "POLL_SECONDS", 0.1)
+    call = project.connection.call
+
+    def fail(endpoint: Endpoint[Any], *places: Any, **more: Any) -> Any:
+        if endpoint is getattr(endpoints, lost):
+            raise Unreachable("gone")
+        return call(endpoint, *places, **more)
+
+    monkeypatch.setattr(project.connection, "call", fail)
+    pool = project.executor("period")
+    future = pool.submit(1)
+    with pytest.raises(Unreachable):
+        future.result(20)
+    leaving = threading.Thread(target=pool.shutdown, daemon=True)
+    leaving.start()
+    leaving.join(20)
+    assert not leaving.is_alive()
 
 
 def test_leaving_an_executor_by_an_exception_waits_for_no_job(

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -23,6 +24,7 @@ from cobblestone.sdk.api.connection import NotFoundError, NotRunning, RequestRef
 from cobblestone.sdk.api.jobs import Job
 from cobblestone.sdk.asynchronous import AsyncBatch, connect_async
 from cobblestone.sdk.project import Project
+from cobblestone.sdk.project import connect as connect_now
 from cobblestone.server.api.submission import batches as batch_api
 from cobblestone.server.api.submission import webhooks
 from cobblestone.server.app import create_app
@@ -231,8 +233,28 @@ def test_results_come_as_events_and_a_reader_goes_on_where_it_was(
     assert httpx.get(path).status_code == 401
 
 
+def test_a_wait_that_is_given_up_leaves_no_thread_that_keeps_the_program(
+    served: tuple[str, str], tmp_path: Path
+):
+    async def use() -> None:
+        async with await connect_async(*served) as project:
+            batch = await project.submit("period", [1])
+            for call in (batch.save(tmp_path), batch.wait()):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(call, 0.1)
+
+    program = threading.Thread(target=asyncio.run, args=[use()], daemon=True)
+    program.start()
+    program.join(20)
+    try:
+        assert not program.is_alive()
+    finally:
+        with connect_now(*served) as project:
+            project.batch(1).cancel()
+
+
 def test_a_program_with_an_event_loop_gets_results_of_several_batches(
-    world: World, served: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    world: World, served: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(batch_api, "KEEP_ALIVE_SECONDS", 0.05)
     enough = threading.Event()
@@ -249,7 +271,8 @@ def test_a_program_with_an_event_loop_gets_results_of_several_batches(
             thread.start()
             found = await asyncio.gather(*(collect(batch) for batch in batches))
             assert found == [[{"got": n}, {"got": None}] for n in range(3)]
-            assert (await batches[0].status()).state == "complete"
+            assert (await batches[0].wait()).state == "complete"
+            assert len(await batches[0].save(tmp_path)) == 2
             with pytest.raises(NotFoundError):
                 await project.batch(99)
 

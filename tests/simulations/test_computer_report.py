@@ -179,7 +179,7 @@ def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert simulating.main([str(LAPTOP), "--report", str(out), "--window", "0:1"]) == 0
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert simulating.main([str(LAPTOP), "--report", str(tmp_path)]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    assert f"{tmp_path}: Is a directory" in capsys.readouterr().err
     assert simulating.main([str(LAPTOP), "--report", str(out), "--hosts", "3"]) == 2
     assert "--report is for one host" in capsys.readouterr().err
 
@@ -197,8 +197,8 @@ def test_what_is_read_is_not_written_over_and_what_cannot_be_written_is_one_line
     assert own.read_text(encoding="utf-8") == text
     capsys.readouterr()
     for option, name, said in (
-        ("--log", ".", "cannot be written"),
-        ("--log", "none/x", "cannot be written"),
+        ("--log", ".", "Is a directory"),
+        ("--log", "none/x", "No such file"),
         ("--picture", "none/x.svg", "there is no folder"),
     ):
         assert simulating.main([str(own), option, str(tmp_path / name)]) == 2

@@ -278,7 +278,7 @@ def test_the_commands_say_what_is_wrong_and_run_in_parts(
     assert "shards = 2 is not possible with 30 hosts" in capsys.readouterr().err
     for more, words in (
         (("--hosts", "40", "--shards", "2", "--keep", "x"), "--keep keeps whole runs"),
-        (("--hosts", "2", "--keep", str(tmp_path)), "cannot be written"),
+        (("--hosts", "2", "--keep", str(tmp_path)), f"{tmp_path}: Is a directory"),
         (("--keep", "x"), "--keep is for runs with many hosts"),
         (("--hosts", "2", "--workers", "0"), "'0' is not possible; allowed: 1 to 1024"),
     ):

@@ -139,6 +139,7 @@ def test_an_address_needs_a_token(environment):
         locate("https://example.org/")
     environment(COBBLESTONE_TOKEN="cob_mine")
     assert locate("https://example.org/").token == "cob_mine"
+    assert locate("https://example.org/", "cob_read_from_a_file\n").token == "cob_read_from_a_file"
     assert locate("https://example.org/x/", token="cob_other").urls == ("https://example.org/x",)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobblestone.domain.errors import JobError
-from cobblestone.sdk.api.jobs import Content, Job, as_job, json_input, read_jobs
+from cobblestone.sdk.api.jobs import Content, Job, as_job, content_of, read_jobs
 
 
 def read(folder: Path, name: str, text: str, *input_names: str) -> list[Job]:
@@ -37,6 +37,7 @@ def test_columns_are_inputs_arguments_and_properties(tmp_path: Path):
 
 def test_a_job_with_one_input_is_called_after_it(tmp_path: Path):
     assert read(tmp_path, "jobs.csv", "input\ndata/low.json\n")[0].name == "low"
+    assert read(tmp_path, "jobs.csv", f"input\ndata/{'x' * 240}1.json\n")[0].name == "x" * 199 + "1"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: str):
 def test_other_files_are_refused(tmp_path: Path):
     with pytest.raises(JobError, match=r"\.csv or \.jsonl"):
         read(tmp_path, "jobs.txt", "")
-    with pytest.raises(JobError, match="cannot be read"):
+    with pytest.raises(FileNotFoundError):
         list(read_jobs(tmp_path / "gone.csv", input_names=()))
     (tmp_path / "latin.csv").write_bytes(b"name\n\xe9\n")
     with pytest.raises(JobError, match="line 2, column 'name': The text is not UTF-8"):
@@ -91,14 +92,15 @@ def test_other_files_are_refused(tmp_path: Path):
 
 def test_whatever_is_given_becomes_a_job():
     assert as_job("data/low.json", {"k": 1}) == Job(inputs=[Path("data/low.json")], args={"k": 1}, name="low")
-    assert as_job(b"x", {}) == Job(inputs=[b"x"])
+    assert as_job(f"{'x' * 240}1.json", {}).name == "x" * 199 + "1"
+    assert as_job(b"x", {}) == Job(inputs=[Content(b"x")])
     assert as_job({"a": [1]}, {}) == Job(inputs=[Content(b'{"a":[1]}', "input.json")])
     assert as_job(Job(args={"k": 2}), {"k": 1, "m": 3}).args == {"k": 2, "m": 3}
 
 
 def test_what_json_cannot_hold_is_refused():
     with pytest.raises(JobError, match="type object"):
-        json_input(object())
+        content_of(object())
 
 
 @given(st.binary(max_size=300), st.sampled_from(["jobs.csv", "jobs.jsonl"]))

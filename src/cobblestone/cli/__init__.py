@@ -140,11 +140,10 @@ def run_command(arguments: Sequence[str]) -> int:
             f"Error: This needs {error.name}, which is not installed. Install it with: {how_to_install(extra)}\n"
         )
         return EXIT_FAILED
-    except (CobblestoneError, TimeoutError) as error:
+    except (CobblestoneError, OSError) as error:
         from cobblestone.cli.arguments import error_text
 
-        text = error_text(error) if isinstance(error, CobblestoneError) else str(error)
-        sys.stderr.write("\n".join([f"Error: {text}", *getattr(error, "__notes__", [])]) + "\n")
+        sys.stderr.write("\n".join([f"Error: {error_text(error)}", *getattr(error, "__notes__", [])]) + "\n")
         return EXIT_FAILED
 
 

@@ -90,11 +90,13 @@ _NESTED = re.compile(r"^(version|app_changes)\.")
 _PLACE = re.compile(r"\[\d+\]")
 
 
-def error_text(error: CobblestoneError) -> str:
+def error_text(error: CobblestoneError | OSError) -> str:
     """Return the text of an error, with members of a request replaced by their flags."""
     member = getattr(error, "member", "")
     flag = FLAGS.get(_PLACE.sub("[]", _NESTED.sub("", member)))
     text = str(error)
+    if isinstance(error, OSError) and error.strerror:  # a disk is full, a folder belongs to others
+        return f"{error.filename or 'A file'}: {error.strerror}."
     if flag is None or f"`{member}`" not in text:
         return text
     text = text.replace(f"`{member}`", flag.name)

@@ -16,9 +16,9 @@ import httpx
 import msgspec
 
 from cobblestone.api_schema import endpoints
-from cobblestone.api_schema.batches import ResultsPage
+from cobblestone.api_schema.batches import BatchStatus, ResultsPage
 from cobblestone.api_schema.values import PREFIX
-from cobblestone.sdk.api.batch import Batch, JobResult
+from cobblestone.sdk.api.batch import AnswerFolder, Batch, JobResult
 from cobblestone.sdk.api.connection import ATTEMPTS, BusyError, NotRunning, Unreachable, problem_of
 from cobblestone.sdk.project import Project, connect
 
@@ -72,7 +72,6 @@ class AsyncBatch(_Asynchronous[Batch]):
     status = _aside(Batch.status)
     cancel = _aside(Batch.cancel)
     retire = _aside(Batch.retire)
-    save = _aside(Batch.save)
     end_stuck = _aside(Batch.end_stuck)
     add_webhook = _aside(Batch.add_webhook)
     webhook = _aside(Batch.webhook)
@@ -87,6 +86,21 @@ class AsyncBatch(_Asynchronous[Batch]):
 
     def __aiter__(self) -> AsyncGenerator[AsyncJobResult]:
         return self.results()
+
+    async def wait(self, timeout: float | None = None) -> BatchStatus:
+        """Wait until all jobs are finished.  Raises as :meth:`results` does."""
+        async for _ in self.results(timeout):
+            pass
+        return await self.status()
+
+    async def save(self, folder: str | Path, timeout: float | None = None) -> list[Path]:
+        """Write the outputs of all jobs into a folder as they finish, as :meth:`Batch.save` does; return the paths."""
+        answers = await asyncio.to_thread(AnswerFolder, folder)
+        return [
+            path
+            async for result in self.results(timeout)  # no thread waits: it would outlive what is cancelled
+            for path in await asyncio.to_thread(answers.save, result.of)
+        ]
 
     async def results(self, timeout: float | None = None) -> AsyncGenerator[AsyncJobResult]:
         """Yield jobs as they finish, as :meth:`Batch.results` does; ``timeout`` is in seconds, for all together.

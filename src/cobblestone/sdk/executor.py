@@ -7,16 +7,16 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from typing import Any
 
 from cobblestone.api_schema import batches as schema
 from cobblestone.api_schema import endpoints
-from cobblestone.domain.errors import CobblestoneError, JobError
+from cobblestone.domain.errors import CobblestoneError
 from cobblestone.sdk.api.batch import Batch, JobResult
-from cobblestone.sdk.api.connection import Connection, JobFailed, NotRunning, RequestRefused
+from cobblestone.sdk.api.connection import Connection, JobFailed, NotRunning, Unreachable
 from cobblestone.sdk.api.jobs import FileSender, Job, as_job
 
 COLLECT_SECONDS = 0.05  # submissions that come within this time share a request
@@ -86,14 +86,14 @@ class JobExecutor(Executor):
         """
         if connection.in_process:
             raise NotRunning("An executor needs a running project. Start it with: cobblestone run")
-        self._connection = connection
+        self._connection = connection.patient()
         earlier = () if batch is None else batch.jobs()
         if batch is None:
             body = schema.NewBatch(app=app, name=name or f"{app} (executor)", priority=priority, open=True)
             batch = Batch(connection, connection.call(endpoints.CREATE_BATCH, body=body))
         self.batch = batch
         self.earlier: dict[str, JobFuture] = {}
-        self._files = FileSender(connection)
+        self._files = FileSender(self._connection)
         self._queue: queue.SimpleQueue[JobFuture | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._futures: dict[str, JobFuture] = {}  # by workunit name
@@ -140,9 +140,11 @@ class JobExecutor(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more jobs; wait for the open ones (listing them when it takes long), or cancel them."""
         with self._lock:
-            if not self._closed:
-                self._closed = True
-                self._queue.put(None)
+            unsent = self._taken_back() if cancel_futures else []
+            self._closed = True
+            self._queue.put(None)
+        for future in unsent:
+            future.cancel()
         self._sender.join(TELL_SECONDS)
         if self._sender.is_alive():
             log.warning("Jobs of batch %s are still being sent. Ctrl-C gives them up.", self.batch.id)
@@ -185,9 +187,9 @@ class JobExecutor(Executor):
         with self._lock:
             waiting = list(self._futures.values())
             self._futures.clear()
-        self.batch.cancel()
-        for future in waiting:
+        for future in waiting:  # also when the project does not answer
             future.cancel()
+        self.batch.cancel()
 
     def _cancel(self, names: list[str]) -> None:
         for first in range(0, len(names), schema.MAX_JOBS_PER_REQUEST):
@@ -224,6 +226,7 @@ class JobExecutor(Executor):
     # -- sending: one thread, so that the jobs' positions are known ----------------------------------
 
     def _send_all(self) -> None:
+        ready: list[JobFuture] = []
         try:
             open_ = True
             while open_:
@@ -234,7 +237,7 @@ class JobExecutor(Executor):
             if not self._stays_open:
                 self._connection.call(endpoints.CLOSE_BATCH, self.batch.id)
         except Exception as error:  # noqa: BLE001  # after any mistake, nobody shall wait for ever
-            self._fail(error)
+            self._fail(error, ready)
 
     def _collect(self) -> tuple[list[JobFuture], bool]:
         """Return what is waiting, and whether more may come."""
@@ -250,6 +253,14 @@ class JobExecutor(Executor):
                 return chunk, True
         return chunk, False
 
+    def _taken_back(self) -> list[JobFuture]:
+        """Return what waits to be sent, which then is not."""
+        taken: list[JobFuture | None] = []
+        with suppress(queue.Empty):
+            while True:
+                taken.append(self._queue.get_nowait())
+        return [each for each in taken if each is not None]
+
     def _send(self, chunk: list[JobFuture]) -> None:
         names = [f"{self.batch.app}_{self.batch.id}_{self._sent + place}" for place in range(len(chunk))]
         try:
@@ -260,7 +271,9 @@ class JobExecutor(Executor):
                     self._futures[name] = future
             body = schema.MoreJobs(first=self._sent, jobs=bodies)
             self._connection.call(endpoints.ADD_JOBS, self.batch.id, body=body)
-        except (JobError, RequestRefused) as error:
+        except Exception as error:  # it may be a job's own: a file is gone, a value of a wrong type
+            if isinstance(error, Unreachable):
+                raise
             with self._lock:
                 for name in names:
                     self._futures.pop(name, None)
@@ -291,7 +304,7 @@ class JobExecutor(Executor):
                 )
                 for job in page.results:
                     self._settle(job)
-                if page.finished:
+                if page.finished or self._failure is not None:  # what was not sent would keep the batch open
                     return
                 after = page.next
                 if time.monotonic() - looked >= STUCK_SECONDS:
@@ -318,17 +331,12 @@ class JobExecutor(Executor):
         else:
             future.set_result(result)
 
-    def _fail(self, error: Exception) -> None:
-        """Fail all futures because nothing more can be sent or received."""
+    def _fail(self, error: Exception, sending: Sequence[JobFuture] = ()) -> None:
+        """Fail all futures, also those that are being sent, because nothing more can be sent or received."""
         with self._lock:
             self._failure = error
-            waiting = list(self._futures.values())
+            waiting = [*self._futures.values(), *sending, *self._taken_back()]
             self._futures.clear()
-            with suppress(queue.Empty):
-                while True:
-                    item = self._queue.get_nowait()
-                    if item is not None:
-                        waiting.append(item)
             if self._closed:
                 self._queue.put(None)  # the sender waits for it
         for future in waiting:

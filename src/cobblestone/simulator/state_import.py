@@ -46,8 +46,6 @@ def scenario_from_state(path: Path) -> Scenario:
     """Read ``client_state.xml``.  Raises :class:`ConfigError` naming file and value."""
     try:
         return scenario_of(_state(path), name=path.stem).check()
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
     except (RemoteProtocolError, ConfigError) as error:
         raise ConfigError(f"{path}: {error}") from error
 
@@ -56,8 +54,6 @@ def anonymise(path: Path, out: Path) -> None:
     """Write a state file without what says whose it is.  Raises :class:`ConfigError` naming the file."""
     try:
         out.write_bytes(anonymise_state(_read(path)))
-    except OSError as error:
-        raise ConfigError(f"{error.filename}: {error.strerror}") from error
     except RemoteProtocolError as error:
         raise ConfigError(f"{path}: {error}") from error
 

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 
-from cobblestone.domain.errors import ConfigError, StoreError
+from cobblestone.domain.errors import StoreError
 from cobblestone.ops.environment import Clock, system_clock
 from cobblestone.ops.metrics import COMMON_METRICS, Figures, MetricInfo
 from cobblestone.service.http.application import application
@@ -131,10 +131,7 @@ def check_start(root: Path) -> None:
 
 
 def _read_secret(folder: SiteFolder) -> bytes:
-    try:
-        return folder.secret.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{folder.secret} cannot be read: {error.strerror}.") from error
+    return folder.secret.read_bytes()
 
 
 STATISTICS_SERVICE = Service(

@@ -152,17 +152,12 @@ def create_manager(root: Path, wish: NewService) -> CreatedManager:
     )
     folder = ManagerFolder(root)
     key = generate_key()
-    try:
-        folder.keys.mkdir(parents=True)
-        folder.keys.chmod(0o700)
-        write_private(folder.secret_file, secrets.token_hex(32).encode())
-        write_private(folder.sign_private, encode_private_key(key).encode())
-        write_durably(folder.sign_public, encode_public_key(key.public_key()).encode())
-        with folder.lock(shared=bool(wish.database)):
-            folder.open_store(settings).close()
-        write_durably(root / FILE_NAME, text.encode(), mode=settings_mode(root / FILE_NAME, wish.database))
-    except OSError as error:
-        raise ConfigError(
-            f"The account manager cannot be created in {root}: {error.strerror or error}."
-        ) from error
+    folder.keys.mkdir(parents=True)
+    folder.keys.chmod(0o700)
+    write_private(folder.secret_file, secrets.token_hex(32).encode())
+    write_private(folder.sign_private, encode_private_key(key).encode())
+    write_durably(folder.sign_public, encode_public_key(key.public_key()).encode())
+    with folder.lock(shared=bool(wish.database)):
+        folder.open_store(settings).close()
+    write_durably(root / FILE_NAME, text.encode(), mode=settings_mode(root / FILE_NAME, wish.database))
     return CreatedManager(folder=folder, url=settings.manager.url, port=port)

@@ -170,12 +170,9 @@ def read_token(path: Path) -> str:
     """Return the token in a file.
 
     Raises:
-        ConfigError: it cannot be read, or holds none.
+        ConfigError: it holds none.
     """
-    try:
-        text = path.read_text(encoding="ascii", errors="replace").strip()
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    text = path.read_text(encoding="ascii", errors="replace").strip()
     if not TOKEN.fullmatch(text):
         raise ConfigError(
             f"{path} contains no token: the file must contain only a token, which begins with cob_."

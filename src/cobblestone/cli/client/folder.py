@@ -176,11 +176,8 @@ def _lines(log: Path) -> Iterator[bytes]:
     if str(log) == "-":
         yield from sys.stdin.buffer
         return
-    try:
-        with log.open("rb") as stream:
-            yield from stream
-    except OSError as error:
-        raise ConfigError(f"{log}: cannot be read ({error.strerror})") from error
+    with log.open("rb") as stream:
+        yield from stream
 
 
 def _round(told: Round) -> Iterator[str]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cobblestone.cli.arguments import error_text
 from cobblestone.cli.help import ShowHelp
 from cobblestone.cli.output import progress_bar
 from cobblestone.domain.errors import CobblestoneError, ConfigError
@@ -110,8 +111,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         _require_other_files(options)
         text = _answer(options)
-    except CobblestoneError as error:
-        sys.stderr.write(f"Error: {error}\n")
+    except (CobblestoneError, OSError) as error:
+        sys.stderr.write(f"Error: {error_text(error)}\n")
         return EXIT_USAGE
     except KeyboardInterrupt:
         sys.stderr.write(
@@ -182,8 +183,7 @@ def _report(scenario: Scenario, choice: PolicyChoice, options: argparse.Namespac
     out, window = options.report, _window(options.window, scenario)
     diary = Diary(start=window[0], end=window[1], names=_names(scenario))
     result = simulate(scenario, choice, seed=options.first_seed, recorder=diary)
-    with _writing(out):
-        out.write_text(report_page(result, diary), encoding="utf-8")
+    out.write_text(report_page(result, diary), encoding="utf-8")
     return f"{out}: what would happen on this computer, decisions: {len(diary.decisions)}"
 
 
@@ -227,8 +227,7 @@ def _population(
     else:
         results = _alone(scenario, tables, choices[0])
     if options.picture is not None:
-        with _writing(options.picture):
-            draw_population(scenario, results, options.picture)
+        draw_population(scenario, results, options.picture)
     return _dumped(as_data(scenario, results)) if options.as_json else as_text(scenario, results)
 
 
@@ -269,8 +268,7 @@ def _side_by_side(
     from cobblestone.sweep.backends import open_backend
 
     if options.keep is not None:
-        with _writing(options.keep):
-            options.keep.open("a").close()
+        options.keep.open("a").close()
     with closing(open_backend(options.scheduler, workers=options.workers)) as backend, progress_bar() as bar:
         line = bar.add_task("runs", total=None)
         show = partial(_show, bar, line)
@@ -314,15 +312,6 @@ def _window(text: str, scenario: Scenario) -> tuple[float, float]:
     return low, high
 
 
-@contextmanager
-def _writing(path: Path) -> Generator[None]:
-    """Turn a failure to write a file into a one-line error."""
-    try:
-        yield
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror})") from error
-
-
 def _names(scenario: Scenario) -> tuple[str, ...]:
     return tuple(sorted(p.name for p in scenario.projects))
 
@@ -343,14 +332,13 @@ def _record(scenario: Scenario, choice: PolicyChoice, options: argparse.Namespac
     if log is None:
         result = simulate(scenario, choice, seed=seed, recorder=timeline)
     else:
-        with _writing(log), log.open("w", encoding="utf-8") as stream:
+        with log.open("w", encoding="utf-8") as stream:
             timeline.log = stream
             result = simulate(scenario, choice, seed=seed, recorder=timeline)
     if picture is not None:
         from cobblestone.simulator.report.picture import draw_timeline
 
-        with _writing(picture):
-            draw_timeline(timeline, result.scenario, picture, title=f"{scenario.name}, {choice}, seed {seed}")
+        draw_timeline(timeline, result.scenario, picture, title=f"{scenario.name}, {choice}, seed {seed}")
     return result
 
 

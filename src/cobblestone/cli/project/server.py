@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,7 +31,7 @@ def running_server(folder: ProjectFolder) -> RunningServer:
     found = read_note(folder.run_file)
     if found is None or not found.is_alive() or not _is_open(folder):
         raise ConfigError(
-            f"The project in {folder.root} is not running. Start it: cobblestone run {folder.root}"
+            f"The project in {folder.root} is not running. Start it: cobblestone run {quote(str(folder.root))}"
         )
     if not found.is_here():
         raise ConfigError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -57,7 +58,8 @@ def create(
     from cobblestone.server.operation.create_project import DEFAULT_PORT, NewProject, create_project
     from cobblestone.service.settings import port_is_free
 
-    wish = NewProject(**asdict(new), public_key=_public_key(offline_key))
+    key = "" if offline_key is None else offline_key.read_text(encoding="ascii", errors="replace")
+    wish = NewProject(**asdict(new), public_key=key)
     created = create_project(folder, wish, now=time.time())
     if new.port is None and not new.url and created.port != DEFAULT_PORT:
         out.warn(f"Port {DEFAULT_PORT} is in use; the project gets {created.port}.")
@@ -73,16 +75,6 @@ def create(
         lines=_created_lines(created, folder),
         essential=[created.folder.root],
     )
-
-
-def _public_key(file: Path | None) -> str:
-    """Return the text of a public key; empty without a file.  Raises ConfigError."""
-    from cobblestone.domain.errors import ConfigError
-
-    try:
-        return "" if file is None else file.read_text(encoding="ascii", errors="replace")
-    except OSError as error:
-        raise ConfigError(f"--offline-key: {file} cannot be read: {error.strerror}.") from error
 
 
 def _created_lines(created: CreatedProject, folder: Path) -> list[str]:
@@ -101,8 +93,8 @@ def _created_lines(created: CreatedProject, folder: Path) -> list[str]:
         key,
         "",
         "Next:",
-        f"  cobblestone run {folder}",
-        f"  cobblestone app create NAME --project {folder} {program}",
+        f"  cobblestone run {quote(str(folder))}",
+        f"  cobblestone app create NAME --project {quote(str(folder))} {program}",
     ]
 
 
@@ -122,7 +114,7 @@ def move(
     from cobblestone.server.core.project import ProjectFolder
 
     opened = ProjectFolder(folder.resolve())
-    move_and_show(opened, to, start=f"cobblestone run {folder}", out=out)
+    move_and_show(opened, to, start=f"cobblestone run {quote(str(folder))}", out=out)
 
 
 @project_commands.command("pyodide")

@@ -291,14 +291,10 @@ def sign(
     url: Annotated[str, typer.Argument(metavar="URL", help="The project's address.")],
 ) -> None:
     """Sign a project's address, on the machine that keeps the private key; prints the signature."""
-    from cobblestone.domain.errors import ConfigError
     from cobblestone.wire.project.pages import canonical_master_url
     from cobblestone.wire.project.signatures import decode_private_key, sign_bytes
 
-    try:
-        text = key.read_text(encoding="ascii", errors="replace")
-    except OSError as error:
-        raise ConfigError(f"{key} cannot be read: {error.strerror}.") from error
+    text = key.read_text(encoding="ascii", errors="replace")
     typer.echo(sign_bytes(decode_private_key(text), canonical_master_url(url).encode()), nl=False)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cobblestone.cli.options import Common
-from cobblestone.cli.output import size
+from cobblestone.cli.output import duration, size
 from cobblestone.cli.work import app_options as o
 from cobblestone.cli.work.jobs import read_arguments
 from cobblestone.domain.values import form_of
@@ -65,6 +65,7 @@ def try_app(
     """
     import asyncio
     import tempfile
+    from shutil import copyfile
 
     from cobblestone.client.conditions.gpus import find_gpus
     from cobblestone.client.tasks.runner import run_trial
@@ -84,9 +85,12 @@ def try_app(
             arguments = read_arguments(arg or [])
             app = connected.app(name)
             job = lay_out(connected.connection, app, inputs or [], arguments, folder, gpu_types=list(cards))
+            if to is not None:
+                to.mkdir(parents=True, exist_ok=True)
         card = cards.get(job.gpu_type)
+        common.out.say(f"Running a job of {name} here, for {duration(timeout)} at most (--timeout).")
         trial = asyncio.run(run_trial(_spec(job, timeout, gpu_type=job.gpu_type if card else ""), data_dir))
-        kept = _keep(trial, to)
+        kept = [copyfile(path, to / name) for name, path in trial.outputs.items()] if to is not None else []
         report = _report(job, trial, card.peak_flops if card else 0.0)
         common.out.show(
             report,
@@ -130,20 +134,6 @@ def _spec(job: LaidJob, timeout: float, *, gpu_type: str) -> TaskSpec:
         in_container=brings_container([job.version]),
         limits=TaskLimits(disk_bytes=limits.rsc_disk_bound, elapsed_seconds=timeout, processes=2000),
     )
-
-
-def _keep(trial: Trial, to: Path | None) -> list[Path]:
-    """Copy the outputs to the requested folder."""
-    import shutil
-
-    if to is None:
-        return []
-    to.mkdir(parents=True, exist_ok=True)
-    kept: list[Path] = []
-    for name, path in trial.outputs.items():
-        kept.append(to / name)
-        shutil.copyfile(path, kept[-1])
-    return kept
 
 
 def _report(job: LaidJob, trial: Trial, peak_flops: float) -> TrialReport:

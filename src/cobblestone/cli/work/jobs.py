@@ -110,7 +110,7 @@ def results(
         ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for all jobs, with a progress bar.")] = False,
-    timeout: Annotated[float | None, typer.Option(min=0, help="Most seconds to wait.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0, help="Wait for this many seconds at most.")] = None,
     common: Common = Common(),
 ) -> None:
     """Fetch the answers of a batch: those available now, or with --wait all.
@@ -122,7 +122,7 @@ def results(
     out = common.out
     with common.connect() as connected:
         batch = connected.batch(batch_id)
-        if wait:
+        if wait or timeout is not None:
             finish(out, batch, to, timeout=timeout)
             return
         saved: list[Path] = []
@@ -182,7 +182,6 @@ def _report(
         essential=saved,
     )
     if status.n_error:
-        error_console().file.flush()
         raise typer.Exit(EXIT_JOBS_FAILED)
 
 
@@ -280,12 +279,14 @@ def submit(
     """
     from rich import progress as bars
 
-    from cobblestone.cli.output import error_console
+    from cobblestone.sdk.api.batch import AnswerFolder
 
     args = read_arguments(arg or [])
     out = common.out
     with common.connect() as connected:
         items = _items(connected.app(name), inputs or [], jobs, together=together)
+        if to is not None:
+            AnswerFolder(to)  # before anything is sent
         columns = (
             bars.SpinnerColumn(),
             bars.TextColumn("{task.description}"),

@@ -101,12 +101,9 @@ _PLACES = {name: place for place, name in enumerate(COLUMNS)}
 
 
 def _writer(path: Path, schema: Any) -> Any:  # Any: PyArrow has no types
-    try:
-        if path.suffix == ".csv":
-            return import_module("pyarrow.csv").CSVWriter(path, schema)
-        return import_module("pyarrow.parquet").ParquetWriter(path, schema)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error}") from error
+    if path.suffix == ".csv":
+        return import_module("pyarrow.csv").CSVWriter(path, schema)
+    return import_module("pyarrow.parquet").ParquetWriter(path, schema)
 
 
 def _events(tape: Tape) -> Iterator[tuple[str, dict[str, Any]]]:  # Any: plain values

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from io import StringIO
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.batches import (
@@ -21,16 +22,25 @@ from cobblestone.api_schema.batches import (
     WebhookStatus,
 )
 from cobblestone.domain.errors import JobError
+from cobblestone.domain.job_table import decode_table
 from cobblestone.domain.texts import folder_name
-from cobblestone.sdk.api.connection import Connection, JobFailed, NotFoundError, NotRunning, RequestRefused
+from cobblestone.sdk.api.connection import (
+    Connection,
+    JobFailed,
+    NotFoundError,
+    NotRunning,
+    RequestRefused,
+    Unreachable,
+)
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 LIST_NAME = "jobs.csv"
-COLUMNS = (
+COLUMNS: tuple[str, ...] = (
     "job", "name", "folder", "status", "inputs", "arguments", "result", "host", "run_time", "credit", "error",
 )  # fmt: skip
+_KEY = ("job", "name", "inputs", "arguments")
 
 
 class Outputs(Mapping[str, bytes]):
@@ -125,8 +135,8 @@ class JobResult:
         return self.bytes(name).decode()
 
     def json(self, name: str | None = None) -> Any:  # whatever the program wrote
-        """Return an output read as JSON; see :meth:`bytes`."""
-        return msgspec.json.decode(self.bytes(name))
+        """Return an output read as JSON, in which Python and others write NaN, too; see :meth:`bytes`."""
+        return json.loads(self.bytes(name))
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write all outputs into a folder named like the job (created if needed); return the paths.
@@ -150,11 +160,31 @@ class JobResult:
         return name
 
 
+def _row(result: JobResult) -> dict[str, object]:
+    """Return what the list says of a job, but for its folder."""
+    return {
+        "job": result.id,
+        "name": result.name,
+        "status": "done" if result.succeeded else "failed",
+        "inputs": "; ".join(result.inputs),
+        "arguments": "; ".join(f"{name}={value}" for name, value in result.args.items()),
+        "result": result.result,
+        "host": result.host,
+        "run_time": result.run_time,
+        "credit": result.credit,
+        "error": result.error,
+    }
+
+
+def _key(row: Mapping[str, object]) -> tuple[str | None, ...]:
+    return tuple(str(row[each]) for each in _KEY)
+
+
 class AnswerFolder:
     """Writes outputs into a folder, with a subfolder for each job.
 
-    The folders are called as the jobs.  Where two jobs have one name (inputs of one file name from different folders), the
-    second one's has its number too.  ``jobs.csv`` lists each job with its folder (none without an answer), inputs and arguments
+    The folders are called as the jobs.  Where that name is taken (by inputs of one file name from different folders), a number
+    is added.  ``jobs.csv`` lists each job with its folder (none without an answer), inputs and arguments
     (with a semicolon between them), and where the answer comes from; so writing again finds the same places.
     """
 
@@ -172,18 +202,17 @@ class AnswerFolder:
                 f"{self.path} cannot be used as a folder for answers: {error.strerror}."
             ) from error
         self._list = self.path / LIST_NAME
-        self._folders: dict[int, str] = {}  #: by job; empty: it has no answer
-        if self._list.exists():
-            with self._list.open(newline="", encoding="utf-8") as file:
-                for row in csv.DictReader(file):
-                    if str(row.get("job")).isdecimal():
-                        self._folders[int(row["job"])] = row.get("folder") or ""
-        else:
-            with self._list.open("w", newline="", encoding="utf-8") as file:
+        with self._list.open(
+            "a", newline="", encoding="utf-8"
+        ) as file:  # another program may write to it, too
+            if file.tell() == 0:
                 csv.DictWriter(file, COLUMNS).writeheader()
-        self._taken = {
-            name.casefold() for name in self._folders.values() if name
-        }  # some disks do not tell a from A
+        try:
+            rows = csv.DictReader(StringIO(decode_table(self._list.read_bytes()), newline=""))
+        except JobError as error:
+            raise JobError(f"{self._list}, {error}") from error
+        #: By what tells jobs apart, also those of two projects; empty: it has no answer.
+        self._folders = {tuple(map(row.get, _KEY)): row.get("folder") or "" for row in rows}
 
     def save(self, result: JobResult) -> list[Path]:
         """Write all outputs of a job that has an answer, and list the job; return the paths."""
@@ -191,42 +220,30 @@ class AnswerFolder:
             self._enlist(result, "")
             return []
         target = self.path / self._folder_of(result)
-        target.mkdir(exist_ok=True)
         for name in result.outputs:
             result.outputs.save(name, target / name)
         return [target / name for name in result.outputs]
 
     def _folder_of(self, result: JobResult) -> str:
-        known = self._folders.get(result.id)
+        known = self._folders.get(_key(_row(result)))
         if known and known == Path(known).name:  # the list may have been edited
+            (self.path / known).mkdir(exist_ok=True)
             return known
-        name = folder_name(result.name, f"job_{result.id}")
-        if name.casefold() in self._taken or name == LIST_NAME:
-            name = f"{name}~{result.id}"
-        self._taken.add(name.casefold())
-        self._enlist(result, name)
-        return name
+        first = folder_name(result.name, f"job_{result.id}")
+        for name in chain([first], (f"{first}~{number}" for number in count(result.id))):
+            with suppress(FileExistsError):  # another job's, perhaps of a program that writes at this moment
+                (self.path / name).mkdir()
+                self._enlist(result, name)
+                return name
+        raise AssertionError("numbers do not end")
 
     def _enlist(self, result: JobResult, folder: str) -> None:
-        if self._folders.get(result.id) == folder:
+        row = _row(result) | {"folder": folder}
+        if self._folders.get(_key(row)) == folder:
             return
-        self._folders[result.id] = folder
+        self._folders[_key(row)] = folder
         with self._list.open("a", newline="", encoding="utf-8") as file:
-            csv.DictWriter(file, COLUMNS).writerow(
-                {
-                    "job": result.id,
-                    "name": result.name,
-                    "folder": folder,
-                    "status": "done" if result.succeeded else "failed",
-                    "inputs": "; ".join(result.inputs),
-                    "arguments": "; ".join(f"{name}={value}" for name, value in result.args.items()),
-                    "result": result.result,
-                    "host": result.host,
-                    "run_time": result.run_time,
-                    "credit": result.credit,
-                    "error": result.error,
-                }
-            )
+            csv.DictWriter(file, COLUMNS).writerow(row)
 
 
 POLL_SECONDS = 25.0  # how long one request waits on the server for news
@@ -311,7 +328,7 @@ class Batch:
         while True:
             left = POLL_SECONDS if deadline is None else deadline - time.monotonic()
             wait = 0.0 if self.connection.in_process else max(0.0, min(POLL_SECONDS, left))
-            page = self.connection.call(
+            page = self.connection.patient().call(
                 endpoints.GET_RESULTS,
                 self.id,
                 timeout=wait + 60,
@@ -362,7 +379,9 @@ class Batch:
 
     def end_stuck(self) -> list[JobStatus]:
         """Cancel jobs that failed and that nobody at hand is left to try; return them, with what went wrong."""
-        with suppress(RequestRefused):  # a token that may only read
+        with suppress(
+            RequestRefused, Unreachable
+        ):  # a token that may only read; an answer that can be had later
             stuck = self.connection.call(endpoints.LIST_STUCK_JOBS, self.id).jobs
             if stuck:
                 body = JobNames(workunits=[job.workunit for job in stuck])

@@ -18,11 +18,13 @@ What can go wrong between a program and a project.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 import uuid
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -159,7 +161,7 @@ def locate(given: str | Path | None = None, token: str | None = None) -> Project
     defaults = connection_defaults()
     wanted = str(given) if given is not None else defaults.project
     if wanted.startswith(("http://", "https://")):
-        key = token or defaults.token
+        key = (token or defaults.token).strip()  # as it was read from a file
         if not key:
             raise ConfigError(
                 f"A token is needed for {wanted}. Give it with --token (token=… in Python) or in {TOKEN_VARIABLE}."
@@ -222,9 +224,11 @@ def _admin_token(folder: Path) -> str:
         ) from error
 
 
+log = logging.getLogger(__name__)
 R = TypeVar("R", bound=Reply | bytes)
 
 ATTEMPTS = 6
+PATIENT_ATTEMPTS = 125  # at 5 s: a server is upgraded, or its machine starts again
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
 TIMEOUT_SECONDS = 60.0
@@ -247,10 +251,17 @@ class Connection:
         folder: Path | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        self._attempts = ATTEMPTS
         self.folder = folder  #: the project's, when it lies on this machine
         self._client = client
         self._sleep = sleep
         self.in_process = in_process  #: whether the server is not running, and we stand in for it
+
+    def patient(self) -> Connection:
+        """Return the same connection for a wait of days: it asks again for ten minutes at least, and says so."""
+        other = copy(self)
+        other._attempts = PATIENT_ATTEMPTS
+        return other
 
     def close(self) -> None:
         """Close the connection (and, in process, the project)."""
@@ -275,7 +286,12 @@ class Connection:
         """
         options: dict[str, Any] = {"params": _query(query), "timeout": timeout, "headers": {}}
         if body is not None:
-            options["content"] = msgspec.json.encode(body)
+            try:
+                options["content"] = msgspec.json.encode(body)
+            except UnicodeEncodeError as error:  # a file's name, or what was typed
+                raise JobError(
+                    f"{error.object!r} cannot be sent, since it is not UTF-8: rename it."
+                ) from error
             options["headers"]["Content-Type"] = "application/json"
         if endpoint.idempotent:  # a repetition after a lost answer creates nothing twice
             options["headers"]["Idempotency-Key"] = uuid.uuid4().hex
@@ -379,12 +395,12 @@ class Connection:
     def _again(self, attempt: Callable[[], httpx.Response]) -> httpx.Response:
         """Repeat a request until it has a usable answer."""
         pause = FIRST_PAUSE_SECONDS
-        for number in range(1, ATTEMPTS + 1):
+        for number in range(1, self._attempts + 1):
             wait = pause
             try:
                 answer = attempt()
             except httpx.TransportError as error:
-                if number == ATTEMPTS or isinstance(error, httpx.UnsupportedProtocol):
+                if number == self._attempts or isinstance(error, httpx.UnsupportedProtocol):
                     raise self._unreachable(error) from error
             else:
                 if answer.next_request is not None:
@@ -392,9 +408,13 @@ class Connection:
                     continue
                 if not answer.is_error:
                     return answer
-                if answer.status_code not in _AGAIN or number == ATTEMPTS:
+                if answer.status_code not in _AGAIN or number == self._attempts:
                     raise problem_of(answer)
                 wait = max(pause, _retry_after(answer))
+            if number == ATTEMPTS:
+                log.warning(
+                    "The project at %s does not answer; it is asked again for ten minutes.", self.address
+                )
             self._sleep(wait * random.uniform(0.8, 1.2))
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
         raise Unreachable(

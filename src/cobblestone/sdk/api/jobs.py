@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from numbers import Real
 from pathlib import Path, PurePath
 from threading import Lock
 from typing import TypeVar, cast
@@ -26,7 +28,7 @@ T = TypeVar("T")
 Sending = Callable[[int, int], None]
 
 UPLOADS_AT_A_TIME = 8
-MAX_FILE_NAME = 200  # of a path the end is kept: it is there to tell jobs apart
+MAX_FILE_NAME = 200  # of a path, and a job named after it, the end is kept: it is there to tell jobs apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Job:
     """A job to be submitted, when a single input does not describe it.
 
     Attributes:
-        inputs: Paths, bytes or :class:`Content`, in the app's order or by the names in its command.
+        inputs: One or several paths, bytes or :class:`Content`, in the app's order or by the names in its command.
         args: Values for ``{arg:NAME}`` in the command.
         name: Your own name for it; results and folders of outputs have it.
         command_line: Of a native program.
@@ -67,22 +69,29 @@ class Job:
     seven {'got': 7}
     """
 
-    inputs: Sequence[Input] | Mapping[str, Input] = ()
+    inputs: Input | Sequence[Input] | Mapping[str, Input] = ()
     args: Mapping[str, object] = field(default_factory=dict[str, object])
     name: str = ""
     command_line: str = ""
     priority: int = 0
 
 
-def json_input(value: object) -> Content:
-    """Return an input with ``value`` as JSON text.
+def content_of(value: object) -> Content:
+    """Return an input with ``value``: bytes as they are, everything else as JSON text.
 
     Raises:
-        JobError: it cannot be written as JSON.
+        JobError: it cannot be written as JSON, which has no NaN, for instance.
     """
-    try:
-        return Content(msgspec.json.encode(value), "input.json")
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+    if isinstance(value, Content):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return Content(bytes(cast("bytes", value)))
+    try:  # the encoder of msgspec writes null for NaN and infinity
+        text = json.dumps(
+            msgspec.to_builtins(value), allow_nan=False, ensure_ascii=False, separators=(",", ":")
+        )
+        return Content(text.encode(), "input.json")
+    except (TypeError, ValueError, RecursionError) as error:
         raise JobError(
             f"An input of type {type(value).__name__} cannot be written as JSON: {error}."
         ) from error
@@ -93,10 +102,8 @@ def as_job(item: object, args: Mapping[str, object]) -> Job:
     if isinstance(item, Job):
         return replace(item, args={**args, **item.args})
     if isinstance(item, str | PurePath):
-        return Job(inputs=[Path(item)], args=args, name=Path(item).stem)
-    if isinstance(item, bytes | Content):
-        return Job(inputs=[item], args=args)
-    return Job(inputs=[json_input(item)], args=args)
+        return Job(inputs=[Path(item)], args=args, name=Path(item).stem[-MAX_FILE_NAME:])
+    return Job(inputs=[content_of(item)], args=args)
 
 
 def in_chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -126,7 +133,7 @@ class FileSender:
         return bodies
 
     def _body(self, job: Job, sources: dict[str, Path | bytes]) -> JobBody:
-        given = job.inputs
+        given = [job.inputs] if isinstance(job.inputs, str | PurePath | bytes | Content) else job.inputs
         pairs = list(given.items()) if isinstance(given, Mapping) else [("", each) for each in given]
         return JobBody(
             name=job.name,
@@ -137,8 +144,8 @@ class FileSender:
         )
 
     def _input(self, name: str, given: Input, sources: dict[str, Path | bytes]) -> InputBody:
-        if isinstance(given, bytes | Content):
-            content = Content(given) if isinstance(given, bytes) else given
+        if not isinstance(given, str | PurePath):
+            content = content_of(given)
             sha256 = hashlib.sha256(content.data).hexdigest()
             sources[sha256] = content.data
             return InputBody(file=f"jf_{sha256}", name=name, file_name=content.file_name)
@@ -174,8 +181,13 @@ class FileSender:
                         RuntimeError
                     ):  # the program is at its end, where threads of a pool begin nothing more
                         self._put(sha256, source, count.add)
-                for upload in uploads:
-                    upload.result()
+                try:
+                    for upload in uploads:
+                        upload.result()
+                except BaseException:  # one failed, or Ctrl-C: the others end, too
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    count.ended = True
+                    raise
             self._stored.update(part)
 
     def _put(self, sha256: str, source: Path | bytes, sent: Callable[[int], None]) -> None:
@@ -190,8 +202,11 @@ class _Count:
         self._tell = tell
         self._sent = 0
         self._lock = Lock()
+        self.ended = False
 
     def add(self, nbytes: int) -> None:
+        if self.ended:
+            raise JobError("The upload was given up.")
         with self._lock:
             self._sent += nbytes
             self._tell(self._sent, self._total)
@@ -204,7 +219,7 @@ def _nbytes(source: Path | bytes) -> int:
 def _argument(name: str, value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, str | int | float):
+    if isinstance(value, str | Real):  # NumPy's numbers too
         return str(value)
     raise JobError(f"The argument {name!r} is a {type(value).__name__}; it must be a text or a number.")
 
@@ -228,15 +243,13 @@ def read_jobs(path: Path, *, input_names: Collection[str]) -> Iterator[Job]:
     ``command_line`` are those of the job; every other column is an argument.
 
     Raises:
-        JobError: the file cannot be read; the text names the line.
+        JobError: a line is wrong; the text names it.
+        OSError: the file cannot be read.
     """
     reader = {".csv": _read_csv, ".jsonl": _read_json_lines}.get(path.suffix.lower())
     if reader is None:
         raise JobError(f"--jobs {path}: the file must end in .csv or .jsonl.")
-    try:
-        yield from reader(path, input_names)
-    except (OSError, UnicodeDecodeError) as error:
-        raise JobError(f"--jobs {path} cannot be read: {error}.") from error
+    yield from reader(path, input_names)
 
 
 def _read_csv(path: Path, input_names: Collection[str]) -> Iterator[Job]:
@@ -293,4 +306,4 @@ def _line_job(path: Path, line: _Line) -> Job:
 
 def _stem(inputs: Mapping[str, Input] | list[Input]) -> str:
     values = list(inputs.values()) if isinstance(inputs, Mapping) else inputs
-    return values[0].stem if len(values) == 1 and isinstance(values[0], Path) else ""
+    return values[0].stem[-MAX_FILE_NAME:] if len(values) == 1 and isinstance(values[0], Path) else ""

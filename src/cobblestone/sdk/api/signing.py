@@ -180,8 +180,6 @@ def _read(path: Path, kind: type[T], command: str) -> T:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         raise ConfigError(f"There is no {path}. Create it with: {command}") from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"{path} is damaged, or not a valid file. Create it again with: {command}"
@@ -192,13 +190,10 @@ def read_private_key(path: Path) -> rsa.RSAPrivateKey:
     """Read a private key.
 
     Raises:
-        ConfigError: the file cannot be read.
+        OSError: the file cannot be read.
         BadKey: it holds no private key.
     """
-    try:
-        return wire.decode_private_key(path.read_text(encoding="ascii", errors="replace"))
-    except OSError as error:
-        raise ConfigError(f"The private key {path} cannot be read: {error.strerror}.") from error
+    return wire.decode_private_key(path.read_text(encoding="ascii", errors="replace"))
 
 
 def write_key_pair(private: Path, public: Path) -> rsa.RSAPrivateKey:

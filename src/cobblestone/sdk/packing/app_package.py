@@ -130,10 +130,7 @@ def read_files(paths: Sequence[Path]) -> dict[str, bytes]:
         if not path.is_file():
             what = "is a folder; name its files one by one" if path.is_dir() else "does not exist"
             raise JobError(f"--files: {path} {what}. (The current folder is {Path.cwd()}.)")
-        try:
-            contents[path.name] = path.read_bytes()
-        except OSError as error:
-            raise JobError(f"--files: {path} cannot be read: {error.strerror}.") from error
+        contents[path.name] = path.read_bytes()
     return contents
 
 

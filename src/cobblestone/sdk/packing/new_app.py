@@ -105,7 +105,8 @@ def _check_whole(app: schema.App, spec: AppSpec) -> None:
 def command(spec: AppSpec) -> packing.Command:
     """Return the command that a description means.  Raises `JobError`."""
     words = packing.split_command(spec.command) if isinstance(spec.command, str) else list(spec.command)
-    files: Sequence[Path] = [Path(file) for file in spec.files]
+    several = [spec.files] if isinstance(spec.files, str | Path) else spec.files
+    files: Sequence[Path] = [Path(file) for file in several]
     if spec.wasm is None and not spec.portable:
         if spec.in_browsers and spec.bundle is None:
             raise JobError(

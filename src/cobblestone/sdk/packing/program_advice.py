@@ -71,13 +71,10 @@ def advise(program: Path) -> Advice:
     """Recommend the way for a program.
 
     Raises:
-        JobError: it cannot be read, or it is nothing that is known here.
+        JobError: it is nothing that is known here.
     """
-    try:
-        with program.open("rb") as file:
-            data = file.read(MAX_SOURCE_BYTES)
-    except OSError as error:
-        raise JobError(f"--program: {program} cannot be read: {error.strerror}.") from error
+    with program.open("rb") as file:
+        data = file.read(MAX_SOURCE_BYTES)
     name, suffix = program.name, program.suffix.lower()
     if data.startswith(MAGIC):
         reason = f"{name} is a WebAssembly module, which runs on every Windows, macOS and Linux computer."

@@ -259,7 +259,7 @@ class WasmCommand(Command):
         Raises:
             JobError: the module cannot be run, a placeholder is unknown, a file is missing or named twice …
         """
-        check_module(read_module(self.module), self.module.name)
+        check_module(self.module.read_bytes(), self.module.name)
         toolchain.wasm_platforms(self.platforms)
         if not self.runs_python and self.words[0].removesuffix(MODULE_SUFFIX) != self.open_name.removesuffix(
             MODULE_SUFFIX
@@ -305,14 +305,6 @@ def portable_command(
     return python_module(), ["python", *words[1:]], python_files(files, requirements)
 
 
-def read_module(path: Path) -> bytes:
-    """Return a module's bytes.  Raises JobError if it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise JobError(f"--wasm: {path} cannot be read: {error.strerror}.") from error
-
-
 def one_form(module: bytes) -> bytes:
     """Return a module whose NaNs have one form; unchanged if the runtime does that, which knows more instructions."""
     try:
@@ -331,7 +323,7 @@ def prepare(module: Path | None, platforms: Sequence[str], *, say: toolchain.Say
     if module is None:
         python_module(say=say)
     else:
-        check_module(read_module(module), module.name)
+        check_module(module.read_bytes(), module.name)
     for platform in toolchain.wasm_platforms(platforms):
         toolchain.library(platform, say=say)
         toolchain.launcher(platform, say=say)
@@ -343,7 +335,7 @@ def wasm_version(connection: Connection, command: WasmCommand) -> NewVersion:
     What all platforms share is stored, signed and downloaded once: module, description and the scientist's files.
     """
     command.check()
-    contents, module = read_files(command.files), one_form(read_module(command.module))
+    contents, module = read_files(command.files), one_form(command.module.read_bytes())
     first, *further = platforms = toolchain.wasm_platforms(command.platforms)
     compiled = compiled_modules(command.module.name, module, platforms)
     libraries = {platform: toolchain.library(platform) for platform in platforms}

@@ -140,8 +140,6 @@ def save_picture(plt: Any, fig: Any, path: Path, dpi: int) -> None:
     """Write a figure and let go of it; the same figures make the same SVG file."""
     try:
         fig.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=dpi)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
     finally:
         plt.close(fig)
 
