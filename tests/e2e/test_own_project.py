@@ -31,6 +31,15 @@ pool = cobblestone.connect(sys.argv[1]).executor("square")
 futures = [pool.submit(text) for text in (b"1", b"2", b"3")]
 """
 
+FORK = """
+import os, time
+while not all(each.workunit for each in futures):
+    time.sleep(0.1)
+if os.fork() == 0:
+    sys.exit(3)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
@@ -57,8 +66,9 @@ def test_a_program_that_closes_nothing_ends(root: Path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 
+@pytest.mark.parametrize(("more", "printed"), [("", ""), (FORK, "3\n")], ids=["alone", "with-a-child"])
 def test_what_an_executor_took_is_sent_at_the_end_of_a_program_that_did_not_leave_it(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: str, printed: str
 ):
     (tmp_path / "square.py").write_text("")
     assert (
@@ -71,10 +81,15 @@ def test_what_an_executor_took_is_sent_at_the_end_of_a_program_that_did_not_leav
     server.start()
     try:
         done = subprocess.run(
-            [sys.executable, "-c", LEFT, str(root)], capture_output=True, text=True, timeout=120, check=False
+            [sys.executable, "-c", LEFT + more, str(root)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
-        assert done.returncode == 0
+        assert (done.returncode, done.stdout) == (0, printed)
         assert "Open jobs of batch 1: 3 of 3 (" in done.stderr
+        assert done.stderr.count("Open jobs") == 1, "a child that was forked has none"
         capsys.readouterr()
         assert run_command(["batch", "status", "1", "--json", "--project", str(root)]) == 0
         batch = json.loads(capsys.readouterr().out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import queue
 import threading
 import time
@@ -98,6 +99,7 @@ class JobExecutor(Executor):
         self._lock = threading.Lock()
         self._futures: dict[str, JobFuture] = {}  # by workunit name
         self._closed = self._stays_open = False
+        self._process = os.getpid()
         self._sent = 0
         self._failure: Exception | None = None
         for job in earlier:
@@ -156,12 +158,16 @@ class JobExecutor(Executor):
             self._wait()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if os.getpid() != self._process:
+            return  # a child that was forked: the jobs and the connection are its parent's
         self.shutdown(wait=kind is None)
         if kind is not None:
             self._tell_open()
 
     def _end_of_program(self) -> None:
         """Send what was submitted to an executor that nobody shut down."""
+        if os.getpid() != self._process:
+            return
         self._stays_open = True
         self.shutdown(wait=False)
         if self._failure is not None:
