@@ -134,6 +134,20 @@ def test_a_command_that_is_proposed_can_be_copied_also_where_a_folder_has_a_spac
         """  cobblestone app create NAME --project 'my sky' --command "python3 program.py {input} {output}" --files program.py""",
     ]
     assert f"cobblestone run '{tmp_path}/my sky'" in cli("stop -p 'my sky'", status=1).err
+    (tmp_path / "my folder").mkdir()
+    for command, status, proposed in (
+        ("app list -p 'my folder'", 1, f"cobblestone project create '{tmp_path}/my folder'"),
+        ("client status -d 'my folder'", 1, "cobblestone client run 'my folder'"),
+        ("creditbench report 'my folder'", 1, "cobblestone creditbench run 'my folder'"),
+        ("statistics create 'my site'", 0, "cobblestone statistics run 'my site'"),
+        (
+            "manager create 'my stones' --url http://127.0.0.1:18997/",
+            0,
+            "cobblestone manager run 'my stones'",
+        ),
+    ):
+        answer = cli(command, status=status)
+        assert proposed in answer.out + answer.err
 
 
 def test_of_two_that_create_a_project_in_one_folder_one_does_and_has_its_own_keys(

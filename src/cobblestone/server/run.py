@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
@@ -241,7 +242,7 @@ def serve(
     if roles != ALL_ROLES and not ProjectFolder(root.resolve()).settings().database.url:
         raise ConfigError(
             "--role: a SQLite project runs in one process, with all roles. Move it to PostgreSQL first:"
-            f" cobblestone project move {root} --to postgresql://USER@HOST/DATABASE"
+            f" cobblestone project move {quote(str(root))} --to postgresql://USER@HOST/DATABASE"
         )
     if not roles & HTTP_ROLES:
         host, port = host or "127.0.0.1", port or 0

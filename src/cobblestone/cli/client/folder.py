@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -49,7 +50,9 @@ def adopt(
 
     found = take_over(folder.expanduser())
     words = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found.items())
-    out.show(found, lines=[f"Taken over: {words}.", f"Continue with: cobblestone client run {folder}"])
+    out.show(
+        found, lines=[f"Taken over: {words}.", f"Continue with: cobblestone client run {quote(str(folder))}"]
+    )
 
 
 def export(

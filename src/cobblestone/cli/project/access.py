@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -90,7 +91,7 @@ def manifest(
         made,
         lines=[
             f"Files to sign in {folder}: {len(made.files)}. Copy it to the machine with the private key, run there:",
-            f"  cobblestone key sign {folder.name} --key PRIVATEKEYFILE",
+            f"  cobblestone key sign {quote(folder.name)} --key PRIVATEKEYFILE",
         ]
         if made.files
         else ["Everything is already signed. For a new key: --all"],
@@ -118,7 +119,7 @@ def sign(
         lines=[
             f"Signed ({len(files)}):",
             *lines,
-            f"Copy {folder} back to the server, and run there:  cobblestone key import {folder.name}",
+            f"Copy {folder} back to the server, and run there:  cobblestone key import {quote(folder.name)}",
         ],
         essential=list(signed.signatures),
     )

@@ -6,6 +6,7 @@ import os
 import time
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -58,8 +59,8 @@ def create(folder: NewFolderArgument, new: NewServiceOptions, out: OutputOptions
             "The key keys/url_sign_private signs the addresses of projects. It can be kept on another machine.",
             "",
             "Next:",
-            f"  cobblestone manager run {folder}",
-            f"  cobblestone manager add {folder} PROJECT_URL",
+            f"  cobblestone manager run {quote(str(folder))}",
+            f"  cobblestone manager add {quote(str(folder))} PROJECT_URL",
         ],
         essential=[made.folder.root],
     )

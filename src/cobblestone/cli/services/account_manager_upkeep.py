@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from enum import StrEnum
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -62,7 +63,7 @@ def move(folder: FolderArgument, to: upkeep.ToOption, out: OutputOptions = Outpu
     from cobblestone.account_manager.core.folder import ManagerFolder
 
     opened = ManagerFolder(folder.resolve())
-    upkeep.move_and_show(opened, to, start=f"cobblestone manager run {folder}", out=out)
+    upkeep.move_and_show(opened, to, start=f"cobblestone manager run {quote(str(folder))}", out=out)
 
 
 def upgrade(

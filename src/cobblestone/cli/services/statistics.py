@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -26,7 +27,9 @@ def create(folder: Folder) -> None:
     from cobblestone.statistics.folder import create_site
 
     path = create_site(folder)
-    print_error(f"Write the list of projects to {path}, then: cobblestone statistics run {folder}")
+    print_error(
+        f"Write the list of projects to {path}, then: cobblestone statistics run {quote(str(folder))}"
+    )
 
 
 @statistics_commands.command("run")

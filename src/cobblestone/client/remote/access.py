@@ -6,6 +6,7 @@ import contextlib
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import msgspec
@@ -35,7 +36,7 @@ def read_access(folder: Path) -> Access:
         return msgspec.json.decode(path.read_bytes(), type=Access)
     except FileNotFoundError:
         raise ConfigError(
-            f"No client has run in {folder}. Start one with: cobblestone client run {folder}"
+            f"No client has run in {folder}. Start one with: cobblestone client run {quote(str(folder))}"
         ) from None
     except (OSError, msgspec.DecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error

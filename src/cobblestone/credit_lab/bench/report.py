@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from cobblestone.credit_lab.bench.measures import TARGETS, targets_of
@@ -75,7 +76,7 @@ def read_entries(folder: Path) -> list[Entry]:
             raise ConfigError(f"{path} is not a result; delete it, and run again") from None
     if not found:
         raise ConfigError(
-            f"{folder}: there are no results; make some with: cobblestone creditbench run {folder}"
+            f"{folder}: there are no results; make some with: cobblestone creditbench run {quote(str(folder))}"
         )
     return found
 

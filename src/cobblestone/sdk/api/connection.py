@@ -28,6 +28,7 @@ from copy import copy
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 import httpx
@@ -202,7 +203,8 @@ def find_folder(start: Path | None = None) -> Path:
 def _local(folder: Path, token: str) -> ProjectAddress:
     if not (folder / FILE_NAME).is_file():
         raise ConfigError(
-            f"{folder} is not a cobblestone project: it has no {FILE_NAME}. Create one with: cobblestone project create {folder}"
+            f"{folder} is not a cobblestone project: it has no {FILE_NAME}."
+            f" Create one with: cobblestone project create {quote(str(folder))}"
         )
     key = token or _admin_token(folder)
     running = read_note(folder / RUN_FILE)
