@@ -116,8 +116,26 @@ def test_a_process_without_leases_says_why_and_does_not_try_in_a_hurry():
         eventually(lambda: n_shards(group) == SHARDS and group.fault() == "")
 
 
-def _n_lost(logs: Sequence[Mapping[str, object]]) -> int:
-    return sum(entry["event"] == "process_group_lost" for entry in logs)
+def _n_lost(logs: Sequence[Mapping[str, object]], event: str = "process_group_lost") -> int:
+    return sum(entry["event"] == event for entry in logs)
+
+
+def test_the_log_says_once_that_the_database_is_away_and_once_more_when_it_goes_again():
+    with ExitStack() as stack:
+        server = PostgresServer()
+        stack.callback(server.close)
+        store = Store(server.project_database(), readers=1)
+        stack.callback(store.close)
+        store.write(add)
+        with capture_logs() as logs:
+            for n in (1, 2):
+                server.stop(abruptly=True)
+                for _ in range(5):
+                    with pytest.raises(StoreError):
+                        store.write(add)
+                assert _n_lost(logs, "database_lost") == n
+                server.start()
+                store.write(add)
 
 
 def test_what_a_dead_process_held_is_free_although_the_clock_of_the_database_was_set_back(

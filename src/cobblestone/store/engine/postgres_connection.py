@@ -155,6 +155,7 @@ class PostgresConnection:
         # to questions that were not asked in earnest yet
         self._answers: defaultdict[_Question, list[ServerAnswer]] = defaultdict(list)
         self._unheard = False  # whether the answer to a ROLLBACK is under way
+        self._lost = ""  # why it cannot be reached, as the log says
         self._refused = False  # whether it takes no writes: a new connection may, to this server or another
         self._readable, self._ready = select.poll(), select.poll()
         self._readable.register(self._pg.socket, select.POLLIN)
@@ -268,8 +269,11 @@ class PostgresConnection:
             try:
                 self._open()
             except StoreError as error:  # it names the database, for operators; clients need not know
-                log.error("database_lost", error=str(error))
+                if str(error) != self._lost:  # requests try again all the time
+                    log.error("database_lost", error=str(error))
+                self._lost = str(error)
                 raise psycopg.OperationalError("it cannot be reached") from error
+            self._lost = ""
         if len(self._prepared) >= MAX_PREPARED:  # here no statement waits that was bound to a name
             self._forget_prepared()
         self.drop_answers()  # nobody may have asked in earnest, and since then others have changed the rows
