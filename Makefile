@@ -47,7 +47,7 @@ check: ## what to run before each commit: style, types, architecture, quick test
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 quick static
 
 # Clients and servers that wait have time limits; what only computes takes the processors that they leave.
-test: ## everything: check, and the tests with real clients, databases and browsers; under 20 minutes
+test: ## everything: check, and the tests with real clients, databases and browsers; half an hour on two slow cores
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 GIVING_WAY="nice -n 5" clients-at-work all-others
 
