@@ -461,7 +461,7 @@ async def test_a_fork_bomb_that_goes_on_is_ended_with_all_of_its_processes(world
                 pass
         time.sleep(600)
         """,
-        limits=TaskLimits(processes=40, elapsed_seconds=2.0),
+        limits=TaskLimits(processes=40, elapsed_seconds=10.0),
     )
     await world.runner.start(spec, 0)
     await world.until_true(lambda: len(world.living()) > 20)
