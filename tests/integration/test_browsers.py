@@ -81,12 +81,12 @@ def test_whoever_is_logged_in_has_the_credit(world: World):
 def test_two_browsers_never_make_a_quorum(world: World):
     app = demo(world)
     world.add_jobs(app)
-    first, second = Browser(world), Browser(world)
+    first, second = Browser(world), Browser(world, address="198.51.100.1")
     world.user("alice")
     user = world.ctx.store.read(lambda db: users.user_by_id(db, UserId(2)))
     assert user is not None
     assert user.name == "Alice"
-    third = Browser(world, account=account_ticket(world.ctx, user))
+    third = Browser(world, account=account_ticket(world.ctx, user), address="203.0.113.1")
     (job,) = first.ask()["jobs"]
     assert second.ask()["jobs"] == third.ask()["jobs"] == []
     first.finish(job, b"a lie")

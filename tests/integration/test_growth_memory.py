@@ -23,11 +23,13 @@ def _peaks(folder: Path, n: int) -> dict[str, int]:
     try:
         with open_project(folder) as ctx:
             for name, check in CHECKS.items():
-                for _ in range(2):  # what stays for good comes the first time
+                for turn in range(3):  # what stays for good comes the first time
                     before, _ = tracemalloc.get_traced_memory()
                     tracemalloc.reset_peak()
                     found = ctx.store.read(lambda db, check=check: check.look(ctx, db))
-                    peaks[name] = tracemalloc.get_traced_memory()[1] - before
+                    peak = tracemalloc.get_traced_memory()[1] - before
+                    # Of two, the least: other threads of this process take memory, too.
+                    peaks[name] = peak if turn < 2 else min(peak, peaks[name])
                     assert name in NOT_OF_ROWS or not found.findings, found.findings[:3]
                     assert name != "output_files" or len(found.findings) + found.more == n // 2
     finally:

@@ -96,6 +96,6 @@ def test_a_log_that_is_not_there_and_a_policy_that_does_not_exist_are_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert replay(tmp_path / "none") == 1
-    assert "cannot be read" in capsys.readouterr().err
+    assert "none: No such file or directory." in capsys.readouterr().err
     assert replay(EXAMPLE, "--policy", "tarot") == 1
     assert "tarot" in capsys.readouterr().err

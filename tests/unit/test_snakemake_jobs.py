@@ -80,6 +80,7 @@ def test_files_lie_where_the_rule_expects_them_and_its_outputs_come_back(
         output=[Named("out/deep/sorted"), Named("out/done", "touch")], log=[Named("logs/a.log"), Named("logs/none.log")],
     )  # fmt: skip
     sent = rule_jobs.sent_job(some, words)
+    assert isinstance(sent.inputs, list)
     assert len(sent.inputs) == 3
     done = run(sent, words, tmp_path / "slot")
     assert (done.returncode, done.stderr, done.stdout) == (0, "seen\n", "")
