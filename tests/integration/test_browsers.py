@@ -92,7 +92,9 @@ def test_two_browsers_never_make_a_quorum(world: World):
     first.finish(job, b"a lie")
     world.settle()
     release(world, app)  # a new version, by which the old one is not used any more
-    assert third.ask()["jobs"] == []
+    reply = third.ask()
+    assert reply["jobs"] == []
+    assert any("only once" in text for text in reply["messages"])  # by that rule, not for want of tasks
     assert world.value("SELECT COUNT(*) FROM result WHERE granted_credit > 0") == 0
 
 
