@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
@@ -93,14 +93,20 @@ def test_a_pool_that_shares_its_sessions_out_is_refused(postgres: PostgresServer
         pool.close()
 
 
-def test_a_process_without_leases_says_why_and_does_not_try_in_a_hurry():
+@pytest.fixture
+def own() -> Iterator[tuple[PostgresServer, Store]]:
+    """A server that may be stopped, and a store on it."""
     with ExitStack() as stack:
         server = PostgresServer()
         stack.callback(server.close)
         store = Store(server.project_database(), readers=1)
         stack.callback(store.close)
-        group = store.process_group(["validator"])
-        stack.callback(group.close)
+        yield server, store
+
+
+def test_a_process_without_leases_says_why_and_does_not_try_in_a_hurry(own: tuple[PostgresServer, Store]):
+    server, store = own
+    with closing(store.process_group(["validator"])) as group:
         group.join(["validator"], [], lambda names: None)
         eventually(lambda: n_shards(group) == SHARDS)
         assert group.fault() == ""
@@ -120,22 +126,20 @@ def _n_lost(logs: Sequence[Mapping[str, object]], event: str = "process_group_lo
     return sum(entry["event"] == event for entry in logs)
 
 
-def test_the_log_says_once_that_the_database_is_away_and_once_more_when_it_goes_again():
-    with ExitStack() as stack:
-        server = PostgresServer()
-        stack.callback(server.close)
-        store = Store(server.project_database(), readers=1)
-        stack.callback(store.close)
-        store.write(add)
-        with capture_logs() as logs:
-            for n in (1, 2):
-                server.stop(abruptly=True)
-                for _ in range(5):
-                    with pytest.raises(StoreError):
-                        store.write(add)
-                assert _n_lost(logs, "database_lost") == n
-                server.start()
-                store.write(add)
+def test_the_log_says_once_that_the_database_is_away_and_once_more_when_it_goes_again(
+    own: tuple[PostgresServer, Store],
+):
+    server, store = own
+    store.write(add)
+    with capture_logs() as logs:
+        for n in (1, 2):
+            server.stop(abruptly=True)
+            for _ in range(5):
+                with pytest.raises(StoreError):
+                    store.write(add)
+            assert _n_lost(logs, "database_lost") == n
+            server.start()
+            store.write(add)
 
 
 def test_what_a_dead_process_held_is_free_although_the_clock_of_the_database_was_set_back(

@@ -19,6 +19,7 @@ from tests.helpers.command_line import run_here
 
 from cobblestone.cli import run_command
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.environment import typed_word
 from cobblestone.server.core.project import ProjectFolder
 from cobblestone.server.operation import create_project
 from cobblestone.store.catalog import apps
@@ -148,6 +149,12 @@ def test_a_command_that_is_proposed_can_be_copied_also_where_a_folder_has_a_spac
     ):
         answer = cli(command, status=status)
         assert proposed in answer.out + answer.err
+
+
+def test_a_proposed_command_has_the_quotes_of_its_system():
+    assert typed_word(Path("my sky"), windows=False) == "'my sky'"
+    assert typed_word(r"C:\my sky", windows=True) == r'"C:\my sky"'
+    assert typed_word(r"C:\sky", windows=True) == r"C:\sky"
 
 
 def test_of_two_that_create_a_project_in_one_folder_one_does_and_has_its_own_keys(

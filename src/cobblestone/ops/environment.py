@@ -162,6 +162,11 @@ def replace_process(listener: socket.socket) -> None:
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606  # our own program
 
 
+def typed_word(word: str | Path, *, windows: bool = os.name == "nt") -> str:
+    """Return a word as it is typed into a shell, quoted where that is needed: for commands that are proposed."""
+    return subprocess.list2cmdline([str(word)]) if windows else shlex.quote(str(word))
+
+
 def quoted_word(word: str) -> str:
     """Return a word quoted for a unit file (systemd.service(5), command lines)."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")

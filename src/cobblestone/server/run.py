@@ -11,13 +11,12 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from shlex import quote
 
 import msgspec
 
 from cobblestone import __version__
 from cobblestone.domain.errors import ConfigError, StoreError
-from cobblestone.ops.environment import Clock, system_clock
+from cobblestone.ops.environment import Clock, system_clock, typed_word
 from cobblestone.ops.files import write_durably
 from cobblestone.ops.running import RunningServer, read_note
 from cobblestone.server.api.submission.webhooks import tell
@@ -242,7 +241,7 @@ def serve(
     if roles != ALL_ROLES and not ProjectFolder(root.resolve()).settings().database.url:
         raise ConfigError(
             "--role: a SQLite project runs in one process, with all roles. Move it to PostgreSQL first:"
-            f" cobblestone project move {quote(str(root))} --to postgresql://USER@HOST/DATABASE"
+            f" cobblestone project move {typed_word(root)} --to postgresql://USER@HOST/DATABASE"
         )
     if not roles & HTTP_ROLES:
         host, port = host or "127.0.0.1", port or 0

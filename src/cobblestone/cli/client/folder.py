@@ -6,7 +6,6 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +14,7 @@ from cobblestone.cli.client.run import DEFAULT_FOLDER
 from cobblestone.cli.client.run import main as run_main
 from cobblestone.cli.options import JsonOption, OutputOptions
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.environment import typed_word
 
 if TYPE_CHECKING:
     from cobblestone.client.records.decisions import Round
@@ -51,7 +51,7 @@ def adopt(
     found = take_over(folder.expanduser())
     words = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found.items())
     out.show(
-        found, lines=[f"Taken over: {words}.", f"Continue with: cobblestone client run {quote(str(folder))}"]
+        found, lines=[f"Taken over: {words}.", f"Continue with: cobblestone client run {typed_word(folder)}"]
     )
 
 

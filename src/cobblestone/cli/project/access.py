@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from shlex import quote
 from typing import Annotated
 
 import typer
@@ -19,6 +18,7 @@ import typer
 from cobblestone.cli.options import Commands, Common, OutputOptions, ProjectOption, open_project
 from cobblestone.cli.output import size, when
 from cobblestone.cli.project.people import RightsOptions
+from cobblestone.ops.environment import typed_word
 
 key_commands = Commands(
     help="Code signing: clients run only files that are signed with the project's key. The private key can stay on"
@@ -91,7 +91,7 @@ def manifest(
         made,
         lines=[
             f"Files to sign in {folder}: {len(made.files)}. Copy it to the machine with the private key, run there:",
-            f"  cobblestone key sign {quote(folder.name)} --key PRIVATEKEYFILE",
+            f"  cobblestone key sign {typed_word(folder.name)} --key PRIVATEKEYFILE",
         ]
         if made.files
         else ["Everything is already signed. For a new key: --all"],
@@ -119,7 +119,7 @@ def sign(
         lines=[
             f"Signed ({len(files)}):",
             *lines,
-            f"Copy {folder} back to the server, and run there:  cobblestone key import {quote(folder.name)}",
+            f"Copy {folder} back to the server, and run there:  cobblestone key import {typed_word(folder.name)}",
         ],
         essential=list(signed.signatures),
     )

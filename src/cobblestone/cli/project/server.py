@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +13,7 @@ import typer
 from cobblestone.cli.options import Common, HostOption, OutputOptions, PortOption, ProjectOption, local_folder
 from cobblestone.cli.output import size, when
 from cobblestone.domain.errors import Busy, ConfigError
+from cobblestone.ops.environment import typed_word
 from cobblestone.ops.running import RunningServer, read_note
 from cobblestone.server.core.roles import ALL_ROLES, Role, parse_roles
 
@@ -31,7 +31,7 @@ def running_server(folder: ProjectFolder) -> RunningServer:
     found = read_note(folder.run_file)
     if found is None or not found.is_alive() or not _is_open(folder):
         raise ConfigError(
-            f"The project in {folder.root} is not running. Start it: cobblestone run {quote(str(folder.root))}"
+            f"The project in {folder.root} is not running. Start it: cobblestone run {typed_word(folder.root)}"
         )
     if not found.is_here():
         raise ConfigError(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cobblestone.cli.options import Commands, OutputOptions, ProjectOption, local_folder
 from cobblestone.cli.project.upkeep import ToOption, move_and_show
+from cobblestone.ops.environment import typed_word
 
 if TYPE_CHECKING:
     from cobblestone.server.operation.create_project import CreatedProject
@@ -93,8 +93,8 @@ def _created_lines(created: CreatedProject, folder: Path) -> list[str]:
         key,
         "",
         "Next:",
-        f"  cobblestone run {quote(str(folder))}",
-        f"  cobblestone app create NAME --project {quote(str(folder))} {program}",
+        f"  cobblestone run {typed_word(folder)}",
+        f"  cobblestone app create NAME --project {typed_word(folder)} {program}",
     ]
 
 
@@ -114,7 +114,7 @@ def move(
     from cobblestone.server.core.project import ProjectFolder
 
     opened = ProjectFolder(folder.resolve())
-    move_and_show(opened, to, start=f"cobblestone run {quote(str(folder))}", out=out)
+    move_and_show(opened, to, start=f"cobblestone run {typed_word(folder)}", out=out)
 
 
 @project_commands.command("pyodide")

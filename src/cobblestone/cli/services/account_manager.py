@@ -6,7 +6,6 @@ import os
 import time
 from dataclasses import asdict
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +15,7 @@ from cobblestone.cli.output import named
 from cobblestone.cli.project.setup import NewFolderArgument, NewServiceOptions
 from cobblestone.cli.services import account_manager_upkeep
 from cobblestone.cli.services.account_manager_upkeep import FolderArgument
+from cobblestone.ops.environment import typed_word
 
 if TYPE_CHECKING:
     from cobblestone.account_manager.model import ManagedProject
@@ -59,8 +59,8 @@ def create(folder: NewFolderArgument, new: NewServiceOptions, out: OutputOptions
             "The key keys/url_sign_private signs the addresses of projects. It can be kept on another machine.",
             "",
             "Next:",
-            f"  cobblestone manager run {quote(str(folder))}",
-            f"  cobblestone manager add {quote(str(folder))} PROJECT_URL",
+            f"  cobblestone manager run {typed_word(folder)}",
+            f"  cobblestone manager add {typed_word(folder)} PROJECT_URL",
         ],
         essential=[made.folder.root],
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from enum import StrEnum
 from pathlib import Path
-from shlex import quote
 from typing import Annotated
 
 import typer
@@ -14,6 +13,7 @@ from cobblestone.cli.options import Commands, OutputOptions
 from cobblestone.cli.output import when
 from cobblestone.cli.project import access, upkeep
 from cobblestone.domain.exports import KeysInBackup
+from cobblestone.ops.environment import typed_word
 
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The account manager's folder.")]
 
@@ -63,7 +63,7 @@ def move(folder: FolderArgument, to: upkeep.ToOption, out: OutputOptions = Outpu
     from cobblestone.account_manager.core.folder import ManagerFolder
 
     opened = ManagerFolder(folder.resolve())
-    upkeep.move_and_show(opened, to, start=f"cobblestone manager run {quote(str(folder))}", out=out)
+    upkeep.move_and_show(opened, to, start=f"cobblestone manager run {typed_word(folder)}", out=out)
 
 
 def upgrade(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from shlex import quote
 from typing import Annotated
 
 import typer
@@ -14,6 +13,7 @@ from cobblestone.cli.output import when
 from cobblestone.cli.project import upkeep
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.exports import KeysInBackup
+from cobblestone.ops.environment import typed_word
 
 statistics_commands = Commands(help="A site with the statistics of many projects.")
 
@@ -28,7 +28,7 @@ def create(folder: Folder) -> None:
 
     path = create_site(folder)
     print_error(
-        f"Write the list of projects to {path}, then: cobblestone statistics run {quote(str(folder))}"
+        f"Write the list of projects to {path}, then: cobblestone statistics run {typed_word(folder)}"
     )
 
 

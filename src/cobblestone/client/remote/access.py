@@ -6,12 +6,12 @@ import contextlib
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import msgspec
 
 from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.ops.environment import typed_word
 
 ACCESS_FILE = "control.json"
 
@@ -36,7 +36,7 @@ def read_access(folder: Path) -> Access:
         return msgspec.json.decode(path.read_bytes(), type=Access)
     except FileNotFoundError:
         raise ConfigError(
-            f"No client has run in {folder}. Start one with: cobblestone client run {quote(str(folder))}"
+            f"No client has run in {folder}. Start one with: cobblestone client run {typed_word(folder)}"
         ) from None
     except (OSError, msgspec.DecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from cobblestone.credit_lab.bench.measures import TARGETS, targets_of
@@ -18,6 +17,7 @@ from cobblestone.credit_lab.bench.pictures import draw_all
 from cobblestone.credit_lab.bench.tasks import command_of
 from cobblestone.credit_lab.bench.worlds import WORLDS
 from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.environment import typed_word
 from cobblestone.ops.files import write_durably
 
 Entry = dict[str, Any]  # Any: JSON
@@ -76,7 +76,7 @@ def read_entries(folder: Path) -> list[Entry]:
             raise ConfigError(f"{path} is not a result; delete it, and run again") from None
     if not found:
         raise ConfigError(
-            f"{folder}: there are no results; make some with: cobblestone creditbench run {quote(str(folder))}"
+            f"{folder}: there are no results; make some with: cobblestone creditbench run {typed_word(folder)}"
         )
     return found
 

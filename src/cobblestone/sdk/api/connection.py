@@ -28,7 +28,6 @@ from copy import copy
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from shlex import quote
 from typing import Any, TypeVar
 
 import httpx
@@ -45,6 +44,7 @@ from cobblestone.ops.environment import (
     TOKEN_VARIABLE,
     connection_defaults,
     person,
+    typed_word,
 )
 from cobblestone.ops.running import RUN_FILE, read_note
 
@@ -204,7 +204,7 @@ def _local(folder: Path, token: str) -> ProjectAddress:
     if not (folder / FILE_NAME).is_file():
         raise ConfigError(
             f"{folder} is not a cobblestone project: it has no {FILE_NAME}."
-            f" Create one with: cobblestone project create {quote(str(folder))}"
+            f" Create one with: cobblestone project create {typed_word(folder)}"
         )
     key = token or _admin_token(folder)
     running = read_note(folder / RUN_FILE)
