@@ -219,7 +219,8 @@ quickly() { # quickly LIST
     [ -s .venv/.uv.txt ] || return 1
     # shellcheck disable=SC2086  # options
     pip install -qq --no-compile $as_listed --requirement .venv/.uv.txt &&
-        .venv/bin/uv pip install -q --python .venv/bin/python ${PIP_NO_CACHE_DIR:+--no-cache} $as_listed --requirement "$1"
+        .venv/bin/uv pip install -q --python .venv/bin/python ${PIP_NO_CACHE_DIR:+--no-cache} $as_listed --requirement "$1" ||
+        { say "uv could not do it; pip goes on." && return 1; }
 }
 
 install_requirements() { # install_requirements SET
@@ -230,8 +231,8 @@ install_requirements() { # install_requirements SET
     quickly "requirements/$1.txt" || pip install -qq --no-compile $as_listed --requirement "requirements/$1.txt" ||
         fail "pip could not install requirements/$1.txt" "Its message is above. Is the package index within reach?" \
             "Some packages come late to a new Python. An older one can be named: make PYTHON=/path/to/python3.13 ..."
-    # On all cores, where pip takes one; a few packages bring files that are no Python, which it passes over, too.
-    .venv/bin/python -m compileall -qq -j 0 .venv/lib >/dev/null 2>&1 || true
+    # On all cores, where pip takes one, and without the packages' own tests; some bring files that are no Python, which pip passes over, too.
+    .venv/bin/python -m compileall -qq -j 0 -x '/tests/' .venv/lib >/dev/null 2>&1 || true
     changed=$1
 }
 
