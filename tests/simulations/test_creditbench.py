@@ -341,7 +341,7 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
             return Done()
 
         def as_completed(self, futures: Any) -> Any:
-            return iter(list(futures))
+            return ((future, future.result()) for future in list(futures))
 
         def close(self) -> None:
             pass

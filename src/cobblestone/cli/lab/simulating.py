@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str]) -> int:
         return EXIT_USAGE
     except KeyboardInterrupt:
         sys.stderr.write(
-            "interrupted; with --keep, the same command continues from the runs that were kept\n"
+            "interrupted; with many hosts, --keep lets the same command continue from its runs\n"
         )
         return EXIT_INTERRUPTED
     sys.stdout.write(text + "\n")
@@ -267,8 +267,6 @@ def _side_by_side(
     from cobblestone.simulator.report.population import run_side_by_side
     from cobblestone.sweep.backends import open_backend
 
-    if options.keep is not None:
-        options.keep.open("a").close()
     with closing(open_backend(options.scheduler, workers=options.workers)) as backend, progress_bar() as bar:
         line = bar.add_task("runs", total=None)
         show = partial(_show, bar, line)
@@ -318,26 +316,18 @@ def _names(scenario: Scenario) -> tuple[str, ...]:
 
 def _record(scenario: Scenario, choice: PolicyChoice, options: argparse.Namespace) -> RunResult:
     """Run the first replicate with a picture, a trace of events, or both."""
-    from cobblestone.simulator.report.picture import RunRecording
+    from cobblestone.simulator.report.picture import RunRecording, draw_timeline, require_picture
 
     seed: int = options.first_seed
     picture: Path | None = options.picture
     log: Path | None = options.log
     window = _window(options.window, scenario)
     if picture is not None:
-        from cobblestone.simulator.report.picture import require_picture
-
         require_picture(picture)
     timeline = RunRecording(start=window[0], end=window[1], names=_names(scenario))
-    if log is None:
+    with nullcontext() if log is None else log.open("w", encoding="utf-8") as timeline.log:
         result = simulate(scenario, choice, seed=seed, recorder=timeline)
-    else:
-        with log.open("w", encoding="utf-8") as stream:
-            timeline.log = stream
-            result = simulate(scenario, choice, seed=seed, recorder=timeline)
     if picture is not None:
-        from cobblestone.simulator.report.picture import draw_timeline
-
         draw_timeline(timeline, result.scenario, picture, title=f"{scenario.name}, {choice}, seed {seed}")
     return result
 
@@ -427,13 +417,8 @@ def _text(scenario: Scenario, results: dict[str, list[RunResult]]) -> str:
         shown = (_cell(c.mean, c.half_width, len(runs)) for c in cells)
         lines.append(f"{name:{width}s}" + "".join(f"{cell:>18s}" for cell in shown))
     runs = next(iter(results.values()))
-    lines += [
-        "",
-        (
-            f"{'project':20s}{'share':>10s}{'got':>9s}{'in time':>9s}{'late':>7s}{'failed':>8s}{'RPCs':>7s}"
-            f"   ({next(iter(results))}, seed {runs[0].seed})"
-        ),
-    ]
+    columns = f"{'project':20s}{'share':>10s}{'got':>9s}{'in time':>9s}{'late':>7s}{'failed':>8s}{'RPCs':>7s}"
+    lines += ["", f"{columns}   ({next(iter(results))}, seed {runs[0].seed})"]
     books = runs[0].books
     total = sum(b.used + b.late for b in books.projects) or 1.0
     shares = sum(p.share for p in runs[0].scenario.projects)
