@@ -279,6 +279,37 @@ def test_the_command_writes_a_picture_and_a_log(tmp_path: Path) -> None:
     assert "host off" in log.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf"])
+def test_a_seed_gives_one_picture_to_the_last_byte(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path, GOOD)
+    pictures = [tmp_path / f"{name}{suffix}" for name in "ab"]
+    for picture in pictures:
+        result = CliRunner().invoke(_program(), ["simulate", str(path), "--picture", str(picture)])
+        assert result.exit_code == 0, result.output
+    one, other = (picture.read_bytes() for picture in pictures)
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ["--report", "r.html", "--picture", "p.svg"],
+            "--report gives no other output; remove it, or remove --picture",
+        ),
+        (
+            ["--explain", "1", "--log", "trace.txt"],
+            "--explain gives no other output; remove it, or remove --log",
+        ),
+        (["--hosts", "2", "--picture", "p.svg", "--log", "trace.txt"], "--log is for one host; remove it"),
+    ],
+)
+def test_an_output_that_would_not_be_made_is_refused(tmp_path: Path, options: list[str], said: str) -> None:
+    result = CliRunner().invoke(_program(), ["simulate", str(write(tmp_path, GOOD)), *options])
+    assert result.exit_code == 2
+    assert said in result.output
+
+
 @pytest.mark.parametrize("arguments", [[], ["--window", "3:1"], ["--explain", "99"]])
 def test_a_wrong_command_line_is_an_error_with_exit_code_2(tmp_path: Path, arguments: list[str]) -> None:
     path = [str(write(tmp_path, GOOD))] if arguments else []
