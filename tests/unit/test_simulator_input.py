@@ -88,7 +88,7 @@ def test_a_scenario_file_is_read_with_times_as_text(tmp_path: Path) -> None:
         (
             "flops_estimate = 1e12",
             "flops_foo = 1",
-            "unknown key 'flops_foo' = 1; allowed: flops_estimate, flops_kind",
+            "unknown key 'flops_foo' = 1; allowed: flops_kind, flops_mean",
         ),
         ("flops_estimate = 1e12", "error_rate = 1.5", "error_rate = 1.5 is not possible; allowed: 0 to 1"),
         (
@@ -117,10 +117,18 @@ def test_a_scenario_file_is_read_with_times_as_text(tmp_path: Path) -> None:
         ("ncpus = 2", "ncpus = " + 400 * "9", "it has hundreds of digits"),
         ("[host]", "deep = " + 2000 * "[" + "\n[host]", "is not TOML"),
         ("[host]", "[hst]", "unknown key 'hst'"),
+        ("[host.availability]", "[host.avail]", "ram_bytes, upload_rate, [host.availability], [[host.gpu]]"),
+        (
+            "[[project.app]]",
+            "[[project.apps]]",
+            "max_infeasible, name, share, [[project.app]], [project.downtime]",
+        ),
+        ("flops_estimate = 1e12", "slck = 3", "working_set, flops_mean, flops_stdev, flops_kind, slack"),
+        ('name = "b"\n', "", "project 2: a key is missing: 'name'; allowed:"),
         (
             "[host]",
             "length = 5\n[host]",
-            "unknown key 'length' = 5; allowed: name, duration, hosts, lifetime, [host]",
+            "unknown key 'length' = 5; allowed: duration, hosts, lifetime, name, [host]",
         ),
         (
             "[host]",
