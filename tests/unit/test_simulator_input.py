@@ -312,7 +312,10 @@ def test_a_seed_gives_one_picture_to_the_last_byte(tmp_path: Path, suffix: str) 
         (["--hosts", "2", "--picture", "p.svg", "--log", "trace.txt"], "--log is for one host; remove it"),
     ],
 )
-def test_an_output_that_would_not_be_made_is_refused(tmp_path: Path, options: list[str], said: str) -> None:
+def test_an_output_that_would_not_be_made_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(_program(), ["simulate", str(write(tmp_path, GOOD)), *options])
     assert result.exit_code == 2
     assert said in result.output
