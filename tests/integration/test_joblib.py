@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import threading
@@ -150,6 +151,17 @@ def test_an_exception_of_a_function_ends_the_call_with_its_words_and_cancels_the
         Parallel()(calls(inverse, 2, 1, 0, 4))
     assert "in inverse" in caught.value.stderr
     assert states(project) == ["retired"]
+
+
+def test_a_module_that_is_not_there_is_told_with_what_to_do(project: Project, computing: list[int]) -> None:
+    def works_elsewhere(number: int) -> object:
+        return importlib.import_module("a_module_of_mine")
+
+    with (
+        on_volunteers(project),
+        pytest.raises(JobFailed, match=r"a_module_of_mine'\. Name .* bundle of create_app"),
+    ):
+        Parallel()(calls(works_elsewhere, 1))
 
 
 def test_parallel_calls_inside_a_job_take_one_process(project: Project, computing: list[int]) -> None:

@@ -300,6 +300,6 @@ def test_without_a_server_there_are_no_events(world: World):
 def test_a_server_that_goes_away_is_named(world: World, project: Project, monkeypatch: pytest.MonkeyPatch):
     batch = project.submit("period", [1])
     batch.connection._client.base_url = "http://127.0.0.1:1/"
-    monkeypatch.setattr("cobblestone.sdk.asynchronous.ATTEMPTS", 2)
+    monkeypatch.setattr("cobblestone.sdk.api.connection.PATIENT_ATTEMPTS", 2)
     with pytest.raises(Exception, match="does not answer"):
         asyncio.run(anext(AsyncBatch(batch).results()))

@@ -183,6 +183,15 @@ def test_every_attack_runs_and_its_computers_are_always_there(name: str) -> None
         assert np.mean(met) > 0.4  # by chance one in twenty
 
 
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_a_seed_beyond_its_range_is_refused_and_not_made_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
+) -> None:
+    words = ["creditbench", "run", str(tmp_path), "--only", "nope", "--seed", str(seed)]
+    assert run_command(words) == 2
+    assert "'--seed'" in capsys.readouterr().err
+
+
 def test_attacks_are_mixed_strengthened_and_refused() -> None:
     assert find_attack("time-x10=4").strength == 4.0
     act = Act()
@@ -341,7 +350,7 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
             return Done()
 
         def as_completed(self, futures: Any) -> Any:
-            return iter(list(futures))
+            return ((future, future.result()) for future in list(futures))
 
         def close(self) -> None:
             pass

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from cobblestone.cli import build
+from cobblestone.simulator.frontier import fresh
 from cobblestone.simulator.frontier.fresh import (
     FIGURES,
     PROGRESS,
@@ -130,3 +132,17 @@ def test_options_that_do_not_go_together_get_one_error(tmp_path: Path, options: 
     found = CliRunner().invoke(build(), ["frontier", str(tmp_path / "out"), *options])
     assert found.exit_code == 2
     assert said in found.stderr
+
+
+def test_a_point_of_the_picture_is_red_only_where_ours_is_worse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(useful: float, waste: float) -> dict[str, float]:
+        return dict.fromkeys(FIGURES, 0.0) | {"useful": useful, "waste": waste}
+
+    drawn: list[Any] = []
+    monkeypatch.setattr(fresh, "save_picture", lambda plt, fig, path, dots: drawn.append(fig))
+    equal, better, worse = [run(0.9, 0.0)] * 2, [run(1.0, 0.0)] * 2, [run(0.8, 0.1)] * 2
+    fresh.draw_fresh({"ours": [equal, better, worse], "theirs": [equal] * 3}, "ours", tmp_path / "f.png")
+    reds = [[bool(r > b) for r, _, b, _ in axes.collections[0].get_facecolors()] for axes in drawn[0].axes]
+    assert reds == [[False, False, True], [False, False, True], [False] * 3, [False] * 3]

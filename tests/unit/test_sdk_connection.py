@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from cobblestone.api_schema import endpoints, values
+from cobblestone.api_schema.batches import BatchStatus, JobStatus, OutputFile, ResultsPage
 from cobblestone.api_schema.endpoints import Endpoint
 from cobblestone.api_schema.people import NewNews
 from cobblestone.domain.errors import Busy, Conflict, NotFound
-from cobblestone.sdk.api.connection import ATTEMPTS, PIECE_NBYTES, Connection, RequestRefused, Unreachable
+from cobblestone.sdk.api.batch import Batch, Outputs
+from cobblestone.sdk.api.connection import (
+    ATTEMPTS,
+    LONGEST_PAUSE_SECONDS,
+    PIECE_NBYTES,
+    Connection,
+    RequestRefused,
+    Unreachable,
+)
+from cobblestone.sdk.asynchronous import AsyncBatch
 
 
 class Server:
@@ -54,6 +67,31 @@ class Reply(values.Reply, frozen=True):
 GET = Endpoint("GET", "/x", None, "x", Reply)
 POST = Endpoint("POST", "/x", None, "x", Reply, body=NewNews, idempotent=True)
 NEWS = NewNews(title="t", text="x")
+DONE = JobStatus(
+    id=1,
+    name="a",
+    workunit="w",
+    status="done",
+    seq=1,
+    error="",
+    exit_status=None,
+    stderr="",
+    outputs=[OutputFile(name="output", nbytes=3, url="/output")],
+)
+BATCH = BatchStatus(
+    id=7,
+    name="a",
+    app="a",
+    state="running",
+    created=0.0,
+    completed=None,
+    njobs=1,
+    n_success=0,
+    n_error=0,
+    running=1,
+    finished=False,
+    notes=[],
+)
 STORED = {"name": "f_5a", "nbytes": 7, "md5": "6d"}
 
 
@@ -152,6 +190,62 @@ def test_a_file_is_saved_whole_or_not_at_all(tmp_path: Path):
     with pytest.raises(NotFound):
         Server(refused(404)).connection().save(endpoints.GET_ZIP, 7, target=tmp_path / "g")
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+@pytest.mark.parametrize("trouble", [httpx.ConnectError("refused"), httpx.ReadError("cut"), refused(502)])
+def test_a_download_begins_again_after_passing_trouble(trouble: httpx.Response | Exception, tmp_path: Path):
+    server = Server(trouble, trouble, httpx.Response(200, content=b"data"))
+    server.connection().save(endpoints.GET_ZIP, 7, target=tmp_path / "f")
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+    assert (tmp_path / "f").read_bytes() == b"data"
+
+
+class Cut(httpx.SyncByteStream):
+    """The first bytes of an answer, and then the connection is gone."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield b"da"
+        raise httpx.ReadError("cut")
+
+
+def test_a_download_that_is_cut_off_is_saved_whole(tmp_path: Path):
+    class CutOnce(Server):
+        def __call__(self, request: httpx.Request) -> httpx.Response:
+            answer = super().__call__(request)
+            return httpx.Response(200, stream=Cut()) if len(self.requests) == 1 else answer
+
+    CutOnce(httpx.Response(200, content=b"data")).connection().save(
+        endpoints.GET_ZIP, 7, target=tmp_path / "f"
+    )
+    assert (tmp_path / "f").read_bytes() == b"data"
+
+
+def test_outputs_are_fetched_as_patiently_as_they_were_waited_for(tmp_path: Path):
+    away = [httpx.ConnectError("refused")] * 100
+    server = Server(*away, httpx.Response(200, content=b"one"), *away, httpx.Response(200, content=b"two"))
+    outputs = Outputs(server.connection(), 7, DONE)
+    assert outputs["output"] == b"one"
+    outputs.save("output", tmp_path / "f")
+    assert (tmp_path / "f").read_bytes() == b"two"
+
+
+def test_an_event_loop_waits_as_patiently_for_a_server_that_is_away(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    async def at_once(seconds: float) -> None:
+        assert seconds <= LONGEST_PAUSE_SECONDS
+
+    async def names() -> list[str]:
+        return [result.name async for result in AsyncBatch(Batch(server.connection(), BATCH))]
+
+    page = msgspec.json.encode(ResultsPage(results=[DONE], next=1, finished=True)).decode()
+    away = [httpx.ConnectError("refused"), refused(502)] * 30
+    server = Server(*away, httpx.Response(200, text=f"data: {page}\n"))
+    client = httpx.AsyncClient(transport=httpx.MockTransport(server), base_url="http://project")
+    monkeypatch.setattr(Connection, "async_client", lambda self, timeout: client)
+    monkeypatch.setattr(asyncio, "sleep", at_once)
+    assert asyncio.run(names()) == ["a"]
+    assert "is asked again for ten minutes" in caplog.text
 
 
 def test_members_that_are_new_in_a_reply_do_no_harm():

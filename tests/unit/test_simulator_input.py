@@ -88,7 +88,7 @@ def test_a_scenario_file_is_read_with_times_as_text(tmp_path: Path) -> None:
         (
             "flops_estimate = 1e12",
             "flops_foo = 1",
-            "unknown key 'flops_foo' = 1; allowed: flops_estimate, flops_kind",
+            "unknown key 'flops_foo' = 1; allowed: flops_kind, flops_mean",
         ),
         ("flops_estimate = 1e12", "error_rate = 1.5", "error_rate = 1.5 is not possible; allowed: 0 to 1"),
         (
@@ -117,10 +117,18 @@ def test_a_scenario_file_is_read_with_times_as_text(tmp_path: Path) -> None:
         ("ncpus = 2", "ncpus = " + 400 * "9", "it has hundreds of digits"),
         ("[host]", "deep = " + 2000 * "[" + "\n[host]", "is not TOML"),
         ("[host]", "[hst]", "unknown key 'hst'"),
+        ("[host.availability]", "[host.avail]", "ram_bytes, upload_rate, [host.availability], [[host.gpu]]"),
+        (
+            "[[project.app]]",
+            "[[project.apps]]",
+            "max_infeasible, name, share, [[project.app]], [project.downtime]",
+        ),
+        ("flops_estimate = 1e12", "slck = 3", "working_set, flops_mean, flops_stdev, flops_kind, slack"),
+        ('name = "b"\n', "", "project 2: a key is missing: 'name'; allowed:"),
         (
             "[host]",
             "length = 5\n[host]",
-            "unknown key 'length' = 5; allowed: name, duration, hosts, lifetime, [host]",
+            "unknown key 'length' = 5; allowed: duration, hosts, lifetime, name, [host]",
         ),
         (
             "[host]",
@@ -277,6 +285,40 @@ def test_the_command_writes_a_picture_and_a_log(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "<svg" in picture.read_text(encoding="utf-8")
     assert "host off" in log.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf"])
+def test_a_seed_gives_one_picture_to_the_last_byte(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path, GOOD)
+    pictures = [tmp_path / f"{name}{suffix}" for name in "ab"]
+    for picture in pictures:
+        result = CliRunner().invoke(_program(), ["simulate", str(path), "--picture", str(picture)])
+        assert result.exit_code == 0, result.output
+    one, other = (picture.read_bytes() for picture in pictures)
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ["--report", "r.html", "--picture", "p.svg"],
+            "--report gives no other output; remove it, or remove --picture",
+        ),
+        (
+            ["--explain", "1", "--log", "trace.txt"],
+            "--explain gives no other output; remove it, or remove --log",
+        ),
+        (["--hosts", "2", "--picture", "p.svg", "--log", "trace.txt"], "--log is for one host; remove it"),
+    ],
+)
+def test_an_output_that_would_not_be_made_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(_program(), ["simulate", str(write(tmp_path, GOOD)), *options])
+    assert result.exit_code == 2
+    assert said in result.output
 
 
 @pytest.mark.parametrize("arguments", [[], ["--window", "3:1"], ["--explain", "99"]])

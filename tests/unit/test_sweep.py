@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -9,7 +11,7 @@ from weakref import WeakSet
 
 import pytest
 
-from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.simulator.report.statistics import estimate
 from cobblestone.sweep.backends import open_backend
 from cobblestone.sweep.grid import read_results, run_grid
@@ -22,6 +24,12 @@ def double(number: int) -> int:
 def fail(number: int) -> int:
     if number == 3:
         raise ValueError("three")
+    return number
+
+
+def die(number: int) -> int:
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
     return number
 
 
@@ -89,10 +97,11 @@ class Here:
         self.held.add(future)
         return future
 
-    def as_completed(self, futures: Iterable[Future[int]]) -> Iterator[Future[int]]:
+    def as_completed(self, futures: Iterable[Future[int]]) -> Iterator[tuple[Future[int], int]]:
         waiting = list(futures)
         while waiting:
-            yield waiting.pop()
+            future = waiting.pop()
+            yield future, future.result()
 
     def close(self) -> None:
         pass
@@ -110,9 +119,21 @@ def test_a_result_that_was_fetched_is_let_go() -> None:
     assert held == [4, 3, 2, 1]
 
 
-def test_an_unknown_scheduler_is_refused() -> None:
-    with pytest.raises(ConfigError, match="dask://"):
-        open_backend("slurm://here")
+@pytest.mark.parametrize("address", ["slurm://here", "dask://here", "dask://here:port"])
+def test_an_unknown_scheduler_is_refused(address: str) -> None:
+    with pytest.raises(ConfigError, match="dask://host:port"):
+        open_backend(address)
+
+
+def test_a_worker_that_is_killed_ends_the_sweep_with_what_to_do_and_keeps_the_rest(tmp_path: Path) -> None:
+    keep = tmp_path / "runs.jsonl"
+    backend = open_backend(workers=1)
+    try:
+        with pytest.raises(CobblestoneError, match=r"killed\..*--workers.*same command again"):
+            run_grid(die, {str(i): i for i in range(1, 4)}, backend=backend, keep=keep)
+    finally:
+        backend.close()
+    assert read_results(keep) == {"1": 1, "2": 2}
 
 
 def test_the_interval_is_students() -> None:

@@ -19,7 +19,7 @@ from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.batches import BatchStatus, ResultsPage
 from cobblestone.api_schema.values import PREFIX
 from cobblestone.sdk.api.batch import AnswerFolder, Batch, JobResult
-from cobblestone.sdk.api.connection import ATTEMPTS, BusyError, NotRunning, Unreachable, problem_of
+from cobblestone.sdk.api.connection import LONGEST_PAUSE_SECONDS, NotRunning, RequestRefused, problem_of
 from cobblestone.sdk.project import Project, connect
 
 S = TypeVar("S")
@@ -139,13 +139,10 @@ class AsyncBatch(_Asynchronous[Batch]):
                         after, failures = page.next, 0
                         if page.finished:
                             return
-                except (httpx.TransportError, BusyError) as error:
+                except (httpx.TransportError, RequestRefused) as error:
                     failures += 1
-                    if failures >= ATTEMPTS:
-                        raise Unreachable(
-                            f"The project at {client.base_url} does not answer: {error}"
-                        ) from error
-                await asyncio.sleep(0.2 * 2**failures)
+                    self.of.connection.patient().require_passing(error, failures)
+                await asyncio.sleep(min(0.2 * 2**failures, LONGEST_PAUSE_SECONDS))
 
     async def _stream(self, client: httpx.AsyncClient, after: int) -> AsyncGenerator[ResultsPage]:
         path = PREFIX + endpoints.GET_EVENTS.path_of(self.of.id)

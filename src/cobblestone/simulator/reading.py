@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +32,15 @@ from cobblestone.simulator.world.scenario import (
 )
 
 Value = TypeVar("Value")
-_TOP = ("name", "duration", "hosts", "lifetime", "[host]", "[preferences]", "[[project]]", "[compatibility]")
+#: What the file says of an object beside its own keys.
+_INSIDE: Mapping[type, Sequence[str]] = {
+    Scenario: ["[host]", "[preferences]", "[[project]]", "[compatibility]"],
+    HostModel: ["[host.availability]", "[[host.gpu]]"],
+    ProjectModel: ["[[project.app]]", "[project.downtime]", "[project.server]"],
+    AppModel: ["flops_mean", "flops_stdev", "flops_kind", "slack", "[project.app.progress]"],
+    JobSizes: ["flops_estimate"],
+    Compatibility: ["[compatibility.faults]"],
+}
 _KINDS = {"str": "a text", "bool": "true or false", "float": "a finite number"}
 MAX_FILE_BYTES = 4 * 1024 * 1024
 NO_DEFAULTS: Mapping[str, float] = {}
@@ -77,17 +85,12 @@ def parse_scenario(data: Mapping[str, Any], *, folder: Path = Path()) -> Scenari
         Faults2007, _table(compat.pop("faults", {}), "compatibility.faults"), "compatibility.faults"
     )
     compatibility = _make(Compatibility, compat, "compatibility", faults=faults)
-    projects: list[ProjectModel] = []
-    for number, item in enumerate(_list(table.pop("project", []), "project")):
-        projects.append(
-            _project(dict(_table(item, f"project {number + 1}")), f"project {number + 1}", folder, host)
-        )
+    projects = [
+        _project(dict(_table(item, f"project {number}")), f"project {number}", folder, host)
+        for number, item in enumerate(_list(table.pop("project", []), "project"), 1)
+    ]
     if not projects:
         raise ConfigError("project: a scenario needs at least one [[project]]")
-    unknown = set(table) - {"name", "duration", "hosts", "lifetime"}
-    if unknown:
-        key = min(unknown)
-        raise ConfigError(f"unknown key {key!r} = {table[key]!r}; allowed: {', '.join(_TOP)}")
     scenario = _make(
         Scenario,
         table,
@@ -96,8 +99,7 @@ def parse_scenario(data: Mapping[str, Any], *, folder: Path = Path()) -> Scenari
         preferences=preferences,
         projects=tuple(projects),
         compatibility=compatibility,
-    )
-    scenario.check()
+    ).check()
     if not scenario.hosts:
         require_sane_number_of_jobs(scenario)
     return scenario
@@ -131,11 +133,6 @@ def _app(table: dict[str, Any], where: str, host: HostModel) -> AppModel:
         _number(table["flops_estimate"], f"{where}.flops_estimate")
     if "mean" not in sizes and "flops_estimate" in table and "values" not in sizes:
         sizes["mean"] = table["flops_estimate"]
-    allowed = {f.name for f in fields(JobSizes)}
-    for key, value in sizes.items():
-        if key not in allowed:
-            names = ", ".join(["flops_estimate", *sorted(f"flops_{name}" for name in allowed)])
-            raise ConfigError(f"{where}: unknown key 'flops_{key}' = {value!r}; allowed: {names}")
     progress = _make(
         ProgressCurve, _table(table.pop("progress", {}), f"{where}.progress"), f"{where}.progress"
     )
@@ -191,16 +188,20 @@ def _make(
     ``prefix``: what the file has before the name of each field.
     """
     known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]  # every kind is a dataclass
-    allowed = sorted(set(known) - set(given))
+    allowed = [*(prefix + name for name in sorted(set(known) - set(given))), *_INSIDE.get(kind, ())]
     values: dict[str, Any] = dict(given)
     for key, value in table.items():
         if key not in known or key in given:
-            raise ConfigError(f"{where}: unknown key {key!r} = {value!r}; allowed: {', '.join(allowed)}")
+            raise ConfigError(
+                f"{where}: unknown key {prefix + key!r} = {value!r}; allowed: {', '.join(allowed)}"
+            )
         values[key] = _convert(value, str(known[key].type), f"{where}.{prefix}{key}", key)
     try:
         return kind(**values)
     except TypeError as error:
-        raise ConfigError(f"{where}: a key is missing ({error}); allowed: {', '.join(allowed)}") from error
+        raise ConfigError(
+            f"{where}: a key is missing: {str(error).rpartition(': ')[2]}; allowed: {', '.join(allowed)}"
+        ) from error
 
 
 def _convert(value: Any, wanted: str, where: str, key: str) -> Any:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
 from multiprocessing import active_children, parent_process
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Protocol
 
-from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.errors import CobblestoneError, ConfigError
 from cobblestone.ops.installation import how_to_install
+
+_GO_ON = "Start the same command again: results that it kept are not computed twice."
 
 
 class Backend(Protocol):
     """Runs functions in other processes."""
 
     def submit(self, function: Callable[[Any], Any], argument: Any) -> Future[Any]: ...
-    def as_completed(self, futures: Iterable[Future[Any]]) -> Iterator[Future[Any]]: ...
+    def as_completed(self, futures: Iterable[Future[Any]]) -> Iterator[tuple[Future[Any], Any]]: ...
     def close(self) -> None: ...
 
 
@@ -37,8 +40,8 @@ class ProcessPool:
         """Queue one call."""
         return self._pool.submit(function, argument)
 
-    def as_completed(self, futures: Iterable[Future[Any]]) -> Iterator[Future[Any]]:
-        """Yield futures as they finish.
+    def as_completed(self, futures: Iterable[Future[Any]]) -> Iterator[tuple[Future[Any], Any]]:
+        """Yield futures with their results as they finish, and raise what a call has raised.
 
         The wait ends every second: an interruption that arrives just before the thread falls asleep is seen only when it wakes.
         """
@@ -53,7 +56,13 @@ class ProcessPool:
             except Empty:
                 continue
             waiting -= 1
-            yield future
+            try:
+                result = future.result()
+            except BrokenExecutor as error:
+                raise CobblestoneError(
+                    f"A process that computed was killed. If the memory is full, take fewer --workers. {_GO_ON}"
+                ) from error
+            yield future, result
 
     def close(self) -> None:
         """Drop queued and running calls and stop."""
@@ -83,10 +92,11 @@ class DaskCluster:
 
     def __init__(self, address: str, workers: int | None = None) -> None:
         try:
-            from dask.distributed import Client, as_completed
+            from dask.distributed import Client, KilledWorker, as_completed
         except ImportError as error:
             raise ConfigError(f"a Dask scheduler needs the extra: {how_to_install('sweep')}") from error
         self._as_completed: Any = as_completed
+        self._lost: Any = CancelledError, KilledWorker  # scheduler, workers
         where = address.removeprefix("dask://")
         if where in ("", "local"):
             self._client: Any = Client(
@@ -99,9 +109,17 @@ class DaskCluster:
         """Queue one call; Dask would otherwise answer equal calls from memory."""
         return self._client.submit(function, argument, pure=False)
 
-    def as_completed(self, futures: Iterable[Future[Any]]) -> Iterator[Future[Any]]:
-        """Yield futures as they finish."""
-        yield from self._as_completed(list(futures))
+    def as_completed(self, futures: Iterable[Future[Any]]) -> Iterator[tuple[Future[Any], Any]]:
+        """Yield futures with their results as they finish, and raise what a call has raised."""
+        try:
+            for future, result in self._as_completed(list(futures), with_results=True):
+                if future.cancelled():
+                    raise result
+                yield future, result
+        except self._lost as error:
+            raise CobblestoneError(
+                f"The Dask cluster has lost a task ({error!s:.400}). Do scheduler and workers run? {_GO_ON}"
+            ) from error
 
     def close(self) -> None:
         """Disconnect from the cluster, and stop it if we started it."""
@@ -115,7 +133,7 @@ def open_backend(scheduler: str = "", *, workers: int | None = None) -> Backend:
     """
     if not scheduler:
         return ProcessPool(workers)
-    if scheduler.startswith("dask://"):
+    if re.fullmatch(r"dask://(|local|.+:\d{1,5})", scheduler):
         return DaskCluster(scheduler, workers)
     raise ConfigError(
         f"scheduler = {scheduler!r}: leave it out for all cores here, or write dask://host:port or dask://local"

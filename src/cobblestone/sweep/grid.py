@@ -43,22 +43,19 @@ def run_grid(
     """
     kept = read_results(keep, code=code) if keep is not None else {}
     results = {key: value for key, value in kept.items() if key in tasks}
-    missing = [key for key in tasks if key not in results]
-    done = len(results)
     if progress is not None:
-        progress(done, len(tasks))
-    futures = {backend.submit(function, tasks[key]): key for key in missing}
+        progress(len(results), len(tasks))
     with nullcontext() if keep is None else keep.open("a", encoding="utf-8") as log:
         if log is not None and log.tell() and keep is not None and not keep.read_bytes().endswith(b"\n"):
             log.write("\n")
-        for future in backend.as_completed(futures):
+        futures = {backend.submit(function, tasks[key]): key for key in tasks if key not in results}
+        for future, result in backend.as_completed(futures):
             key = futures.pop(future)  # a cluster keeps a result as long as someone holds its future
-            results[key] = future.result()
+            results[key] = result
             if log is not None:
-                log.write(json.dumps({"key": key, "code": code, "result": results[key]}) + "\n")
+                log.write(json.dumps({"key": key, "code": code, "result": result}) + "\n")
                 log.flush()
                 os.fsync(log.fileno())
-            done += 1
             if progress is not None:
-                progress(done, len(tasks))
+                progress(len(results), len(tasks))
     return results

@@ -22,7 +22,7 @@ SystemOption = Annotated[
     ),
 ]
 SeedOption = Annotated[
-    int, typer.Option(help="Seed, 0 to 2^64 - 1; another one gives other people and jobs.")
+    int, typer.Option(min=0, max=2**64 - 1, help="Seed; another one gives other people and jobs.")
 ]
 SizeOption = Annotated[str, typer.Option(help="S, M or L: 60,000, 300,000 or 3,000,000 jobs.")]
 StrictOption = Annotated[

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str]) -> int:
         return EXIT_USAGE
     except KeyboardInterrupt:
         sys.stderr.write(
-            "interrupted; with --keep, the same command continues from the runs that were kept\n"
+            "interrupted; with many hosts, --keep lets the same command continue from its runs\n"
         )
         return EXIT_INTERRUPTED
     sys.stdout.write(text + "\n")
@@ -138,11 +138,17 @@ def _answer(options: argparse.Namespace) -> str:
         return _anonymise(options.state, options.anonymise)
     scenario = _load(options.scenario_file, options.state)
     choices = [read_choice(text) for text in options.policy or ["CS2_WF2_WS2_JC2"]]
-    explain, log, picture, first = options.explain, options.log, options.picture, options.first_seed
+    explain, picture, first = options.explain, options.picture, options.first_seed
     hosts = options.hosts or scenario.hosts
-    if hosts and (explain is not None or log is not None or options.report is not None):
-        what = "explain" if explain is not None else "log" if log is not None else "report"
-        raise ConfigError(f"--{what} is for one host; remove it, or remove hosts")
+    asked = [name for name in ("explain", "report", "log", "picture") if getattr(options, name) is not None]
+    if hosts and asked and asked != ["picture"]:
+        raise ConfigError(f"--{asked[0]} is for one host; remove it, or remove hosts")
+    if len(asked) > 1 and asked[0] in ("explain", "report"):
+        raise ConfigError(f"--{asked[0]} gives no other output; remove it, or remove --{asked[1]}")
+    if picture is not None:
+        from cobblestone.simulator.report.picture import require_picture
+
+        require_picture(picture)
     if explain is not None:
         return explain_at(scenario, choices[0], first, explain * DAY)
     if hosts:
@@ -154,7 +160,7 @@ def _answer(options: argparse.Namespace) -> str:
     if options.report is not None:
         return _report(scenario, choices[0], options)
     recorded: RunResult | None = None
-    if picture is not None or log is not None:
+    if asked:
         recorded = _record(scenario, choices[0], options)
     results = {
         str(c): [
@@ -210,10 +216,6 @@ def _population(
     from cobblestone.simulator.report.population import as_data, as_text, draw_population
     from cobblestone.simulator.world.host_tables import hosts_for
 
-    if options.picture is not None:
-        from cobblestone.simulator.report.picture import require_picture
-
-        require_picture(options.picture)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     tables = {seed: hosts_for(hosts, seed=seed) for seed in seeds}
     for table in tables.values():
@@ -267,8 +269,6 @@ def _side_by_side(
     from cobblestone.simulator.report.population import run_side_by_side
     from cobblestone.sweep.backends import open_backend
 
-    if options.keep is not None:
-        options.keep.open("a").close()
     with closing(open_backend(options.scheduler, workers=options.workers)) as backend, progress_bar() as bar:
         line = bar.add_task("runs", total=None)
         show = partial(_show, bar, line)
@@ -318,26 +318,16 @@ def _names(scenario: Scenario) -> tuple[str, ...]:
 
 def _record(scenario: Scenario, choice: PolicyChoice, options: argparse.Namespace) -> RunResult:
     """Run the first replicate with a picture, a trace of events, or both."""
-    from cobblestone.simulator.report.picture import RunRecording
+    from cobblestone.simulator.report.picture import RunRecording, draw_timeline
 
     seed: int = options.first_seed
     picture: Path | None = options.picture
     log: Path | None = options.log
     window = _window(options.window, scenario)
-    if picture is not None:
-        from cobblestone.simulator.report.picture import require_picture
-
-        require_picture(picture)
     timeline = RunRecording(start=window[0], end=window[1], names=_names(scenario))
-    if log is None:
+    with nullcontext() if log is None else log.open("w", encoding="utf-8") as timeline.log:
         result = simulate(scenario, choice, seed=seed, recorder=timeline)
-    else:
-        with log.open("w", encoding="utf-8") as stream:
-            timeline.log = stream
-            result = simulate(scenario, choice, seed=seed, recorder=timeline)
     if picture is not None:
-        from cobblestone.simulator.report.picture import draw_timeline
-
         draw_timeline(timeline, result.scenario, picture, title=f"{scenario.name}, {choice}, seed {seed}")
     return result
 
@@ -426,18 +416,12 @@ def _text(scenario: Scenario, results: dict[str, list[RunResult]]) -> str:
         cells = [estimate([getattr(run.metrics, column) for run in runs]) for column in COLUMNS]
         shown = (_cell(c.mean, c.half_width, len(runs)) for c in cells)
         lines.append(f"{name:{width}s}" + "".join(f"{cell:>18s}" for cell in shown))
-    runs = next(iter(results.values()))
-    lines += [
-        "",
-        (
-            f"{'project':20s}{'share':>10s}{'got':>9s}{'in time':>9s}{'late':>7s}{'failed':>8s}{'RPCs':>7s}"
-            f"   ({next(iter(results))}, seed {runs[0].seed})"
-        ),
-    ]
-    books = runs[0].books
-    total = sum(b.used + b.late for b in books.projects) or 1.0
-    shares = sum(p.share for p in runs[0].scenario.projects)
-    for p, b in zip(runs[0].scenario.projects, books.projects, strict=True):
+    run = next(iter(results.values()))[0]
+    columns = f"{'project':20s}{'share':>10s}{'got':>9s}{'in time':>9s}{'late':>7s}{'failed':>8s}{'RPCs':>7s}"
+    lines += ["", f"{columns}   ({next(iter(results))}, seed {run.seed})"]
+    total = sum(b.used + b.late for b in run.books.projects) or 1.0
+    shares = sum(p.share for p in run.scenario.projects)
+    for p, b in zip(run.scenario.projects, run.books.projects, strict=True):
         got = (b.used + b.late) / total
         lines.append(
             f"{p.name[:19]:20s}{p.share / shares:>10.1%}{got:>9.1%}{b.met:>9d}{b.missed:>7d}{b.errors:>8d}{b.rpcs:>7d}"

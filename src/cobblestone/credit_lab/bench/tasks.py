@@ -180,9 +180,9 @@ def run_plan(
         for scenarios in (honest, attacks):
             tasks = list(_tasks(plan, folder, scenarios))
             futures = {backend.submit(run_task, task): task for task in tasks}
-            for future in backend.as_completed(futures):
+            for future, entries in backend.as_completed(futures):
                 task = futures.pop(future)
-                for system, entry in future.result().items():
+                for system, entry in entries.items():
                     _write(folder, task, system, entry)
                     done += 1
                 progress(done, len(paths))

@@ -57,7 +57,7 @@ class Outputs(Mapping[str, bytes]):
         self._names = tuple(output.name for output in job.outputs)
 
     def __getitem__(self, name: str) -> bytes:
-        return self._connection.call(endpoints.GET_OUTPUT, *self._job, self._known(name))
+        return self._connection.patient().call(endpoints.GET_OUTPUT, *self._job, self._known(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -70,7 +70,7 @@ class Outputs(Mapping[str, bytes]):
 
     def save(self, name: str, path: Path) -> None:
         """Write an output to a file."""
-        self._connection.save(endpoints.GET_OUTPUT, *self._job, self._known(name), target=path)
+        self._connection.patient().save(endpoints.GET_OUTPUT, *self._job, self._known(name), target=path)
 
     def _known(self, name: str) -> str:
         if name not in self._names:

@@ -23,7 +23,6 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from io import BytesIO
@@ -353,10 +352,10 @@ class Connection:
     def has_page(self, path: str) -> bool:
         """Return whether the project has a page at one of its addresses."""
         try:
-            with self._stream(f"/{path}"):
-                return True
+            self._get(f"/{path}", lambda answer: None)
         except NotFoundError:
             return False
+        return True
 
     def async_client(self, timeout: float) -> httpx.AsyncClient:
         """Return a client of the same project for an event loop; ``timeout`` is in seconds without a byte."""
@@ -370,25 +369,31 @@ class Connection:
 
     def _save(self, path: str, target: Path) -> None:
         temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
-        try:
-            with self._stream(path) as answer, temporary.open("xb") as handle:
+
+        def write(answer: httpx.Response) -> None:
+            with temporary.open("wb") as handle:  # from the beginning again, after a cut
                 for piece in answer.iter_bytes(1 << 18):
                     handle.write(piece)
+
+        try:
+            self._get(path, write)
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
 
-    @contextmanager
-    def _stream(self, path: str) -> Generator[httpx.Response]:
-        try:
+    def _get(self, path: str, read: Callable[[httpx.Response], None]) -> None:
+        """Give an answer to ``read`` while its content comes; once more where that is cut off."""
+
+        def attempt() -> httpx.Response:
             # A file may lie elsewhere: httpx leaves the token out there.
             with self._client.stream("GET", path, follow_redirects=True) as answer:
                 if answer.is_error:
                     answer.read()
-                    raise problem_of(answer)
-                yield answer
-        except httpx.TransportError as error:
-            raise self._unreachable(error) from error
+                else:
+                    read(answer)
+                return answer
+
+        self._again(attempt)
 
     def _request(self, endpoint: Endpoint[Any], *places: int | str, **options: Any) -> httpx.Response:
         """Send a request; ``options`` are those of httpx."""
@@ -401,22 +406,15 @@ class Connection:
             wait = pause
             try:
                 answer = attempt()
-            except httpx.TransportError as error:
-                if number == self._attempts or isinstance(error, httpx.UnsupportedProtocol):
-                    raise self._unreachable(error) from error
-            else:
                 if answer.next_request is not None:
                     self._follow(answer, answer.next_request.url)
                     continue
                 if not answer.is_error:
                     return answer
-                if answer.status_code not in _AGAIN or number == self._attempts:
-                    raise problem_of(answer)
                 wait = max(pause, _retry_after(answer))
-            if number == ATTEMPTS:
-                log.warning(
-                    "The project at %s does not answer; it is asked again for ten minutes.", self.address
-                )
+                raise problem_of(answer)
+            except (httpx.TransportError, RequestRefused) as error:
+                self.require_passing(error, number)
             self._sleep(wait * random.uniform(0.8, 1.2))
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
         raise Unreachable(
@@ -437,11 +435,21 @@ class Connection:
             )
         self._client.base_url = str(new).removesuffix(path)
 
-    def _unreachable(self, error: httpx.TransportError) -> Unreachable:
-        return Unreachable(
-            f"The project at {self._client.base_url} does not answer ({error or type(error).__name__})."
-            " Is the address right, and is the server running (cobblestone run)?"
-        )
+    def require_passing(self, error: httpx.TransportError | RequestRefused, number: int) -> None:
+        """Return, after a warning when it takes long, if a request that failed ``number`` times shall be sent again.
+
+        Raises RequestRefused, or Unreachable.
+        """
+        if isinstance(error, RequestRefused):
+            if error.status not in _AGAIN or number >= self._attempts:
+                raise error
+        elif number >= self._attempts or isinstance(error, httpx.UnsupportedProtocol):
+            raise Unreachable(
+                f"The project at {self.address} does not answer ({error or type(error).__name__})."
+                " Is the address right, and is the server running (cobblestone run)?"
+            ) from error
+        if number == ATTEMPTS:
+            log.warning("The project at %s does not answer; it is asked again for ten minutes.", self.address)
 
     def _decode(self, answer: httpx.Response, kind: type[R]) -> R:
         if issubclass(kind, bytes):

@@ -39,6 +39,7 @@ COMMAND = ["python3", RUNNER.name, PYTHON, "{output}", "{inputs}"]
 JOBS_AT_A_TIME = 100
 OWN_FILE_BYTES = 100_000  #: arrays of this size are files of their own
 MAX_FILES = 50
+NOT_THERE = "Name its package in the bundle of create_app(), or send your own module: cloudpickle.register_pickle_by_value."
 
 
 def create_app(
@@ -188,7 +189,8 @@ class CobblestoneBackend(AutoBatchingMixin, ParallelBackendBase):
             ) from error
         if type(answer) is dict:
             raised, where = (str(cast("dict[str, Any]", answer).get(each)) for each in ("error", "traceback"))
-            text = f"{raised}\n\nOn a volunteer's computer:\n{where}"
+            hint = f". {NOT_THERE}" if raised.startswith("ModuleNotFoundError") else ""
+            text = f"{raised}{hint}\n\nOn a volunteer's computer:\n{where}"
             raise JobFailed(text, job_name=result.name, stderr=where)
         if type(answer) is not list or len(cast("list[Any]", answer)) != count:
             text = f"The answer of {result.name} does not have the {count} results of its calls."

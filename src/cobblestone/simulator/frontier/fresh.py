@@ -416,7 +416,7 @@ def draw_fresh(runs: Runs, ours: str, path: Path) -> None:
             found = changes(runs[base], runs[ours], figure)
             most = max(1.0, *(max(c.base.mean, c.ours.mean) for c in found)) if figure != "idleness" else 1.0
             axes.plot([0, most], [0, most], color="black", linewidth=0.7)
-            better = [(c.change.mean >= 0.0) == (figure == "useful") for c in found]
+            better = [(c.change.mean > 0.0) == (figure == "useful") or c.change.mean == 0.0 for c in found]
             colours = ["#2a6f97" if good else "#c1121f" for good in better]
             axes.scatter(
                 [c.base.mean for c in found], [c.ours.mean for c in found], s=11, c=colours, alpha=0.6

@@ -133,13 +133,17 @@ def load_matplotlib() -> Any:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    plt.rcParams["svg.hashsalt"] = "cobblestone"  # names of parts are not drawn by lot
     return plt
 
 
+_UNDATED: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+
+
 def save_picture(plt: Any, fig: Any, path: Path, dpi: int) -> None:
-    """Write a figure and let go of it; the same figures make the same SVG file."""
+    """Write a figure and let go of it; the same figures make the same file."""
     try:
-        fig.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=dpi)
+        fig.savefig(path, metadata=_UNDATED.get(path.suffix), dpi=dpi)
     finally:
         plt.close(fig)
 
