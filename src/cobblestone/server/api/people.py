@@ -31,6 +31,7 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import listings, page_queries
 from cobblestone.store.operation.page_queries import TaskOwner, TaskRow
 from cobblestone.store.people import account_changes, credentials, hosts, users
+from cobblestone.store.people.account_changes import PROFILE
 from cobblestone.store.people.credentials import ApiToken
 from cobblestone.store.people.users import NewsItem
 from cobblestone.store.work import submitters
@@ -112,20 +113,17 @@ async def change_user(call: Call, user_id: UserId, body: schema.UserChanges) -> 
 
     The e-mail address is part of the password's hash: its owner changes it on the page of the account.
     """
-    changes = {name: value for name in _PROFILE if (value := getattr(body, name)) is not None}
+    changes = {name: value for name in PROFILE if (value := getattr(body, name)) is not None}
     _check_profile(changes)
 
     def change(tx: Transaction) -> schema.UserDetails:
         user = _user_or_missing(tx, user_id)
-        call.before.append({name: getattr(user, name) for name in _PROFILE})
+        call.before.append({name: getattr(user, name) for name in PROFILE})
         changed = replace(user, **changes)
-        account_changes.set_profile(tx, user.id, **{name: getattr(changed, name) for name in _PROFILE})
+        account_changes.set_profile(tx, changed)
         return _user_details(tx, changed, call.now)
 
     return await call.write(change)
-
-
-_PROFILE = ("name", "country", "url", "language", "show_hosts", "send_email")
 
 
 def _check_profile(changes: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from starlette.responses import Response
@@ -57,18 +58,18 @@ class AccountSettingsPages(SecurityPages):
 
     async def _save_profile(self, visit: ProjectVisit, user: User, form: Mapping[str, str]) -> Response:
         language, now = form.get("language", ""), visit.ctx.clock()
+        changed = replace(
+            user,
+            name=form["user_name"].strip(),
+            country=form.get("country", "").strip(),
+            url=form.get("url", "").strip(),
+            language=language,
+            show_hosts="show_hosts" in form,
+            send_email="send_email" in form,
+        )
 
         def change(tx: Transaction) -> None:
-            account_changes.set_profile(
-                tx,
-                user.id,
-                name=form["user_name"].strip(),
-                country=form.get("country", "").strip(),
-                url=form.get("url", "").strip(),
-                language=language,
-                show_hosts="show_hosts" in form,
-                send_email="send_email" in form,
-            )
+            account_changes.set_profile(tx, changed)
             agreed = "statistics" in form
             consents.record(tx, user.id, ConsentKind.STATISTICS, agreed, source="account.php", now=now)
 

@@ -13,6 +13,7 @@ Programs that look through mails open links too.  Opening one changes nothing, t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -196,18 +197,15 @@ class AccountFinishPages(Pages[ProjectSite]):
 
     async def _store(self, visit: ProjectVisit, user: User, form: dict[str, str]) -> None:
         now, settings = visit.ctx.clock(), visit.ctx.settings.accounts
+        changed = replace(
+            user,
+            name=form["user_name"].strip(),
+            country=form.get("country", "").strip(),
+            show_hosts="show_hosts" in form if settings.computers == "asked" else user.show_hosts,
+        )
 
         def change(tx: Transaction) -> None:
-            account_changes.set_profile(
-                tx,
-                user.id,
-                name=form["user_name"].strip(),
-                country=form.get("country", "").strip(),
-                url=user.url,
-                language=user.language,
-                show_hosts="show_hosts" in form if settings.computers == "asked" else user.show_hosts,
-                send_email=user.send_email,
-            )
+            account_changes.set_profile(tx, changed)
             agreed = "statistics" in form
             consents.record(tx, user.id, ConsentKind.STATISTICS, agreed, source="account_finish.php", now=now)
 
