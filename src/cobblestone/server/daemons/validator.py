@@ -17,7 +17,7 @@ import structlog
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import JobError, StoreError
 from cobblestone.domain.reasons import Reason, phrase, sayable
-from cobblestone.domain.values import ResultId, WorkunitId
+from cobblestone.domain.values import ResultId, WorkunitId, form_of
 from cobblestone.policy.lifecycle.states import WorkunitView
 from cobblestone.policy.validation import canonical
 from cobblestone.policy.validation.archives import ReadLimits
@@ -143,15 +143,8 @@ class Validator:
             rule=app.comparison,
             specs=view.workunit.output_specs,
             results=tuple(
-                project_work.ResultOutputs(
-                    result_id=result.id,
-                    outputs=tuple(outputs[result.id]),
-                    name=result.name,
-                    elapsed_time=result.elapsed_time,
-                    cpu_time=result.cpu_time,
-                    peak_flops=result.peak_flops,
-                )
-                for result in (by_id[id_] for id_ in ids)
+                form_of(project_work.ResultOutputs, by_id[id_], result_id=id_, outputs=tuple(outputs[id_]))
+                for id_ in ids
             ),
             credit_function=app.credit_function,
             pairs=canonical.pairs_to_compare(view, ids),
