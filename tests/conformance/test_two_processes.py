@@ -23,7 +23,7 @@ from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, Use
 from cobblestone.ops.settings import LimitsSection
 from cobblestone.policy.dispatch.catalogue import Assignment, ResourceUsage
 from cobblestone.policy.lifecycle.transition import next_transition
-from cobblestone.service.http.rate_limits import RateLimits
+from cobblestone.service.rate_limits import RateLimits
 from cobblestone.store.credit import ledger
 from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.engine.process_group import ALL, SHARDS, LeaseLost, ProcessGroup

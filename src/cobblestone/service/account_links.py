@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.values import UserId
 from cobblestone.service.context import ServiceContext
-from cobblestone.service.http.rate_limits import RateLimits, limit_key, refuse_after
 from cobblestone.service.mail import AccountMails, Addressee, Letter
 from cobblestone.service.passwords import Passwords
+from cobblestone.service.rate_limits import RateLimits, limit_key, refuse_after
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import credentials
 from cobblestone.store.people.credentials import Purpose

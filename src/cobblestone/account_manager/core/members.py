@@ -10,8 +10,8 @@ from cobblestone.account_manager.store import accounts
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.values import UserId
 from cobblestone.service.account_links import AccountLinks
-from cobblestone.service.http.rate_limits import limit_key, refuse_after
 from cobblestone.service.passwords import Passwords
+from cobblestone.service.rate_limits import limit_key, refuse_after
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.wire.project.account import WebRpcError, WebRpcFailure, passwd_hash
 

@@ -19,8 +19,8 @@ from cobblestone.domain.values import TeamId, form_of
 from cobblestone.server.accounts.ownership import public_key
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
-from cobblestone.service.http.rate_limits import client_address, limit_key, refuse_after
 from cobblestone.service.languages import ENGLISH
+from cobblestone.service.rate_limits import client_address, limit_key, refuse_after
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import exports

@@ -12,9 +12,9 @@ from cobblestone.domain.errors import Conflict
 from cobblestone.domain.people import ConsentKind, User
 from cobblestone.domain.values import UserId
 from cobblestone.server.core.context import ServerContext
-from cobblestone.service.http.rate_limits import limit_key, refuse_after
 from cobblestone.service.mail import AccountMails
 from cobblestone.service.passwords import Passwords
+from cobblestone.service.rate_limits import limit_key, refuse_after
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import consents, users
 from cobblestone.wire.project.account import AccountCreation, WebRpcError, WebRpcFailure, weak_authenticator

@@ -23,8 +23,8 @@ from cobblestone.server.scheduler.browser_jobs import SYSTEM, browser_jobs, brow
 from cobblestone.server.scheduler.exchange import SchedulerExchange
 from cobblestone.server.scheduler.reply import Links
 from cobblestone.service.http.api import ApiProblem
-from cobblestone.service.http.rate_limits import AttemptBucket, client_address, limit_key
 from cobblestone.service.languages import best_of, chosen, use_language
+from cobblestone.service.rate_limits import AttemptBucket, client_address, limit_key
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import credentials, hosts, users
 from cobblestone.store.work import dispatch, job_results

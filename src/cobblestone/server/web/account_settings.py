@@ -14,12 +14,12 @@ from cobblestone.domain.people import ConsentKind, Scope, User
 from cobblestone.server.accounts import ownership
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
-from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import NAMES
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import fields
 from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError
+from cobblestone.service.rate_limits import TooManyAttempts
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import account_changes, consents
 from cobblestone.store.people import credentials as tokens

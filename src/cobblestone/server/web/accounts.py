@@ -28,13 +28,13 @@ from cobblestone.server.operation.institute import BEGUN_SECONDS, InstituteLogIn
 from cobblestone.server.web.account_settings import SecurityPages, profile_problems
 from cobblestone.server.web.presentation.feeds import newest_message
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
-from cobblestone.service.http.rate_limits import TooManyAttempts, limit_key, refuse_after
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import too_many
 from cobblestone.service.pages.joining import JoiningPages
 from cobblestone.service.pages.mailed_links import ask_for_link
 from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError
+from cobblestone.service.rate_limits import TooManyAttempts, limit_key, refuse_after
 from cobblestone.store.credit.history import CreditOwner
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import page_queries

@@ -16,8 +16,8 @@ from starlette.responses import Response
 from cobblestone.api_schema import values as schema
 from cobblestone.domain import errors
 from cobblestone.domain.reasons import Reason
-from cobblestone.service.http.rate_limits import AttemptBucket, minutes
 from cobblestone.service.http.requests import BodyTooLarge, read_body
+from cobblestone.service.rate_limits import AttemptBucket, minutes
 from cobblestone.store.people.credentials import IssuedToken
 
 
