@@ -173,8 +173,7 @@ class AccountRpc:
     def _count_lookup(self, request: Request) -> None:
         """Count a look-up from this address.  Raises TooManyAttempts."""
         address, now = limit_key(client_address(request.scope)), self._ctx.clock()
-        refuse_after(self._ctx.limits.lookups.wait(address, now=now))
-        self._ctx.limits.lookups.take(address, now=now)
+        refuse_after(self._ctx.limits.lookups.attempt(address, now=now))
 
     @_told
     async def team_lookup(self, request: Request) -> bytes:

@@ -49,7 +49,7 @@ class AccountSecurity(AccountLinks[User]):
     """Changes passwords, addresses, second factors and keys."""
 
     def __init__(self, ctx: ServerContext, accounts: Accounts) -> None:
-        super().__init__(ctx, ctx.limits, accounts.passwords, name=ctx.settings.project.name)
+        super().__init__(ctx, accounts.passwords, name=ctx.settings.project.name)
         self._ctx = ctx
         key = hmac.digest(ctx.secret, b"cobblestone.web.second_factor", "sha256")
         self._seal = Fernet(base64.urlsafe_b64encode(key))

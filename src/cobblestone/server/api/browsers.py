@@ -145,12 +145,11 @@ def _keep(tx: Transaction, host: Host, names: Set[str], *, now: float) -> int:
 
 def _take_turn(bucket: AttemptBucket, key: str, now: float) -> None:
     """Count a request.  Raises ApiProblem after too many."""
-    wait = bucket.wait(key, now=now)
+    wait = bucket.attempt(key, now=now)
     if wait > 0:
         problem = ApiProblem(429, "too_many", "There were too many requests.", "Try again later.")
         problem.headers["Retry-After"] = str(math.ceil(wait))
         raise problem
-    bucket.take(key, now=now)
 
 
 def _token_key(call: Call) -> str:

@@ -184,10 +184,9 @@ class AccountFinishPages(Pages[ProjectSite]):
         """Return the account of a key that may be completed; None if there is none, or it is no longer new."""
         limits, address, now = visit.ctx.limits, limit_key(visit.address), visit.ctx.clock()
         try:
-            refuse_after(limits.lookups.wait(address, now=now))
+            refuse_after(limits.lookups.attempt(address, now=now))
         except TooManyAttempts as error:
             raise PageError(429, _("Not now"), too_many(error)) from None
-        limits.lookups.take(address, now=now)
         found = await visit.read(lambda db: users.user_by_authenticator(db, key))
         if found is None:
             return None

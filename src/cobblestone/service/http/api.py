@@ -153,7 +153,7 @@ class Tokens:
 def count_question(limit: AttemptBucket, token: IssuedToken, *, now: float, hint: str = "") -> None:
     """Count a question of a token.  Raises ApiProblem after too many."""
     key = str(token.id)
-    wait = limit.wait(key, now=now)
+    wait = limit.attempt(key, now=now)
     if wait > 0:
         problem = ApiProblem(
             429,
@@ -163,7 +163,6 @@ def count_question(limit: AttemptBucket, token: IssuedToken, *, now: float, hint
         )
         problem.headers["Retry-After"] = str(int(wait) + 1)
         raise problem
-    limit.take(key, now=now)
 
 
 async def read_bounded(request: Request, max_body: int) -> bytes:
