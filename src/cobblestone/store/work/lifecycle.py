@@ -1,13 +1,8 @@
 """Database operations of transitioner, validator, assimilator, file deleter and purger, which change workunits.
 
-What became of workunits, written as the difference to what was read.
-
-What an effect changes is said once, in `cobblestone.policy.lifecycle.application`.  Here the columns that differ are written,
-each row once, however many rules had their say in between.
-
-Verbs of the transitioner, validator, assimilator, file deleter and purger.
-
-Each takes a batch: rows shared by many workunits are read once and written once.
+What an effect changes is said once, in `cobblestone.policy.lifecycle.application`.  Here the columns that differ from what was
+read are written, each row once, however many rules had their say in between.  Each verb takes a batch: rows shared by many
+workunits are read once and written once.
 """
 
 from __future__ import annotations
