@@ -1,7 +1,5 @@
 """Manual actions of operators: cancel, retry, block, roles, roll-out, audit log, search, checks and repairs.
 
-What operators do by hand: cancel, retry, block, roles, roll-out; the audit log; search.
-
 They note what they do themselves, with the state before and after (server/operation/interventions.py): hence ``quiet``.
 """
 
