@@ -22,8 +22,8 @@ from cobblestone.domain.people import SubmitRights
 from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.ops.settings import LimitsSection
 from cobblestone.policy.dispatch.catalogue import Assignment, ResourceUsage
-from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
-from cobblestone.service.http.rate_limits import RateLimits
+from cobblestone.policy.lifecycle.transition import next_transition
+from cobblestone.service.rate_limits import RateLimits
 from cobblestone.store.credit import ledger
 from cobblestone.store.engine.database import Store, Transaction
 from cobblestone.store.engine.process_group import ALL, SHARDS, LeaseLost, ProcessGroup
@@ -129,7 +129,7 @@ def test_two_transitioners_share_what_is_due(stores: list[Store]):
 
     def transition(tx: Transaction) -> int:
         due = lifecycle.due_workunits(tx, now=NOW, limit=20)
-        decided = [(view, next_transition(view, timing=LifecycleTiming(), now=NOW)) for view in due]
+        decided = [(view, next_transition(view, now=NOW)) for view in due]
         lifecycle.apply_transitions(tx, decided, now=NOW)
         return len(due)
 
@@ -179,7 +179,7 @@ def test_schedulers_read_their_own_slice_first(stores: list[Store]):
         lambda tx: lifecycle.apply_transitions(
             tx,
             [
-                (view, next_transition(view, timing=LifecycleTiming(), now=NOW))
+                (view, next_transition(view, now=NOW))
                 for view in lifecycle.due_workunits(tx, now=NOW, limit=100)
             ],
             now=NOW,
@@ -226,10 +226,7 @@ def test_two_schedulers_send_a_person_or_a_computer_one_result_of_a_job(
         add_people(tx, 2)
         hosts.create_host(tx, UserId(1), host_cpid="third", venue="", now=NOW)
         due = lifecycle.due_workunits(tx, now=NOW, limit=n)
-        timing = LifecycleTiming()
-        lifecycle.apply_transitions(
-            tx, [(view, next_transition(view, timing=timing, now=NOW)) for view in due], now=NOW
-        )
+        lifecycle.apply_transitions(tx, [(view, next_transition(view, now=NOW)) for view in due], now=NOW)
         # A second result of each.
         columns = "workunit_id, app_id, priority, turn, create_time, server_state, outcome"
         tx.execute(f"INSERT INTO result (name, {columns}) SELECT name || 'b', {columns} FROM result")

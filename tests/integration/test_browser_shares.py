@@ -11,7 +11,7 @@ from tests.helpers.project_world import World, succeeded
 from cobblestone.domain.apps import BROWSER_DELAY_BOUND, BROWSER_SILENCE, App
 from cobblestone.domain.work import JobLimits, Outcome
 from cobblestone.ops.settings import LimitsSection
-from cobblestone.service.http.rate_limits import RateLimits
+from cobblestone.service.rate_limits import RateLimits
 
 MINUTES = BROWSER_SILENCE + 1
 ELSEWHERE = "203.0.113.9"

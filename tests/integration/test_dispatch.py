@@ -513,7 +513,7 @@ def test_the_number_of_failed_tasks_in_a_message_is_counted(make_world):
     host.rpc(reports=[failed(each) for each in names], ask=1e7)
     assert any("80 tasks of demo failed on this computer" in text for text in host.messages())
     offer = world.write(world.ctx.offers.get)
-    found = world.ctx.store.read(lambda db: explain_host(world.ctx, db, offer, HostId(1), now=world.now))
+    found = world.ctx.store.read(lambda db: explain_host(db, offer, HostId(1), now=world.now))
     for why in (*found.reasons, *found.status.problems):
         assert why.text().startswith("80 tasks of demo failed")
 
@@ -673,11 +673,11 @@ def test_a_host_is_told_the_truth_about_what_it_would_get(world: World):
     host.rpc()
     read = world.ctx.store.read
     offer = world.write(world.ctx.offers.get)
-    found = read(lambda db: explain_host(world.ctx, db, offer, host.id, now=world.now))
+    found = read(lambda db: explain_host(db, offer, host.id, now=world.now))
     assert found.would_get == "demo_1_0_0"
     assert world.value("SELECT COUNT(*) FROM result WHERE server_state = 4") == 0
     host.rpc(ask=1)
-    found = read(lambda db: explain_host(world.ctx, db, offer, host.id, now=world.now))
+    found = read(lambda db: explain_host(db, offer, host.id, now=world.now))
     assert [each.code for each in found.reasons] == ["already_at_user"]
     assert found.in_progress == 1
     host.rpc(ask=1)

@@ -41,7 +41,7 @@ from cobblestone.policy.lifecycle.states import (
     is_settled,
     is_unsent,
 )
-from cobblestone.policy.lifecycle.transition import LifecycleTiming, apply_transition, next_transition
+from cobblestone.policy.lifecycle.transition import apply_transition, next_transition
 from cobblestone.policy.validation.canonical import (
     OutputCheck,
     ValidationReport,
@@ -80,7 +80,7 @@ class WorkunitLife(RuleBasedStateMachine):
     def submit(self, rules: ReplicationRules, delete_delay: float, committed: bool) -> None:
         self.now = 10_000.0
         self.ids = map(ResultId, count(1))
-        self.timing = LifecycleTiming(delete_delay_seconds=delete_delay)
+        self.delete_delay = delete_delay
         self.answers: dict[ResultId, int] = {}
         self.canonical_choices = 0
         workunit = Workunit(
@@ -191,10 +191,10 @@ class WorkunitLife(RuleBasedStateMachine):
     @rule()
     def transitioner_looks(self) -> None:
         """It may look at any time, due or not; asked again at once, it wants nothing more."""
-        transition = next_transition(self.view, timing=self.timing, now=self.now)
+        transition = next_transition(self.view, delete_delay=self.delete_delay, now=self.now)
         self.view = apply_transition(self.view, transition, self.now, self.ids)
         self.check()
-        again = next_transition(self.view, timing=self.timing, now=self.now)
+        again = next_transition(self.view, delete_delay=self.delete_delay, now=self.now)
         assert again.effects == (), f"not a fixed point: {again.effects}"
         assert again.next_check is None or again.next_check > self.now
 

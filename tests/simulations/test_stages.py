@@ -25,7 +25,7 @@ from cobblestone.policy.dispatch.limits import after_valid
 from cobblestone.policy.dispatch.reports import AcceptedReport
 from cobblestone.policy.lifecycle.application import advance, advance_assimilation, apply_transition
 from cobblestone.policy.lifecycle.states import Cause, TimeOutResult, WorkunitView, is_over
-from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
+from cobblestone.policy.lifecycle.transition import next_transition
 from cobblestone.policy.validation.canonical import (
     OutputCheck,
     ValidationReport,
@@ -70,7 +70,7 @@ class Life:
         happened: Counter[tuple[str, ResultId]] = Counter()
         timed_out, canonical = 0, None
         while True:
-            transition = next_transition(self.view, timing=LifecycleTiming(), now=self.now)
+            transition = next_transition(self.view, now=self.now)
             late = [each.result_id for each in transition.effects if isinstance(each, TimeOutResult)]
             timed_out += len(late)
             happened.update(("failure", each) for each in late)

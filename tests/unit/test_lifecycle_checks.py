@@ -11,7 +11,7 @@ from cobblestone.domain.values import HostId, ResultId, changed
 from cobblestone.domain.work import AssimilateState, Outcome, Recipients, ReplicationRules, ValidateState
 from cobblestone.policy.lifecycle.states import CreateResult, DropResult, NoteCheck, RaiseQuorum, WorkunitView
 from cobblestone.policy.lifecycle.transition import (
-    LifecycleTiming,
+    SAFETY_NET_SECONDS,
     apply_transition,
     audit_failed,
     next_transition,
@@ -25,16 +25,13 @@ from cobblestone.policy.validation.canonical import (
     wait_for_third,
 )
 
-TIMING = LifecycleTiming()
 ALONE = {"min_quorum": 1, "target_nresults": 1}
 
 
 def after(view: WorkunitView) -> WorkunitView:
     """What the transitioner makes of a workunit; asked again, it wants nothing more."""
-    new = apply_transition(
-        view, next_transition(view, timing=TIMING, now=NOW), NOW, map(ResultId, count(900))
-    )
-    assert next_transition(new, timing=TIMING, now=NOW).effects == ()
+    new = apply_transition(view, next_transition(view, now=NOW), NOW, map(ResultId, count(900)))
+    assert next_transition(new, now=NOW).effects == ()
     return new
 
 
@@ -75,15 +72,12 @@ def finished(*results: object, **fields: object) -> WorkunitView:
 
 
 def test_an_audit_has_a_finished_job_computed_once_more():
-    effects = next_transition(
-        finished(valid(0), audited=True, in_escrow=True), timing=TIMING, now=NOW
-    ).effects
+    effects = next_transition(finished(valid(0), audited=True, in_escrow=True), now=NOW).effects
     assert [type(effect) for effect in effects] == [CreateResult]
     waiting = finished(valid(0), unsent(1), audited=True, in_escrow=True)
-    assert next_transition(waiting, timing=TIMING, now=NOW).effects == ()
+    assert next_transition(waiting, now=NOW).effects == ()
     assert (
-        DropResult(result_id=ResultId(101))
-        in next_transition(finished(valid(0), unsent(1)), timing=TIMING, now=NOW).effects
+        DropResult(result_id=ResultId(101)) in next_transition(finished(valid(0), unsent(1)), now=NOW).effects
     )
 
 
@@ -92,14 +86,14 @@ def test_an_audit_that_fails_too_often_is_given_up():
     assert not audit_failed(finished(valid(0), *failures[:2], audited=True))
     view = finished(valid(0), *failures, audited=True, in_escrow=True)
     assert audit_failed(view)
-    assert next_transition(view, timing=TIMING, now=NOW).effects == ()
+    assert next_transition(view, now=NOW).effects == ()
 
 
 def test_files_stay_while_credit_is_provisional():
-    held = next_transition(finished(valid(0), in_escrow=True), timing=TIMING, now=NOW)
+    held = next_transition(finished(valid(0), in_escrow=True), now=NOW)
     assert held.effects == ()
-    assert held.next_check == NOW + TIMING.safety_net_seconds
-    assert next_transition(finished(valid(0)), timing=TIMING, now=NOW).effects != ()
+    assert held.next_check == NOW + SAFETY_NET_SECONDS
+    assert next_transition(finished(valid(0)), now=NOW).effects != ()
 
 
 @pytest.mark.parametrize("agrees", [True, False])

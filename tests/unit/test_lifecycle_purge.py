@@ -75,8 +75,6 @@ def test_jobs_of_a_batch_stay_until_it_is_retired(state: BatchState, refusal: st
 def test_rows_stay_for_their_minimal_age():
     assert code(FINISHED, min_age_seconds=10.0) is None, "the last result was received 10 s ago"
     assert code(FINISHED, min_age_seconds=11.0) == "too_young"
-    assert code(FINISHED, min_age_seconds=5.0, last_change=NOW - 5) is None
-    assert code(FINISHED, min_age_seconds=5.0, last_change=NOW - 4) == "too_young"
 
 
 def test_rows_stay_while_the_answer_is_still_there():

@@ -48,24 +48,21 @@ from cobblestone.policy.lifecycle.states import (
     Transition,
     WorkunitView,
 )
-from cobblestone.policy.lifecycle.transition import (
-    LifecycleTiming,
-    apply_transition,
-    delay_when_late,
-    next_transition,
-)
+from cobblestone.policy.lifecycle.transition import apply_transition, delay_when_late, next_transition
 
 DONE, READY = AssimilateState.DONE, AssimilateState.READY
 ERRORS, TOTAL = WorkunitError.TOO_MANY_ERROR_RESULTS, WorkunitError.TOO_MANY_TOTAL_RESULTS
 SAFETY_NET = NOW + DELAY_BOUND
 
 
-def ask(view: WorkunitView, *, now: float = NOW, **timing: float) -> Transition:
-    return next_transition(view, timing=LifecycleTiming(**timing), now=now)  # type: ignore[arg-type]  # fields that exist
+def ask(view: WorkunitView, *, now: float = NOW, delete_delay: float = 0.0) -> Transition:
+    return next_transition(view, delete_delay=delete_delay, now=now)
 
 
-def effects(view: WorkunitView, *, now: float = NOW, **timing: float) -> tuple[LifecycleEffect, ...]:
-    return ask(view, now=now, **timing).effects
+def effects(
+    view: WorkunitView, *, now: float = NOW, delete_delay: float = 0.0
+) -> tuple[LifecycleEffect, ...]:
+    return ask(view, now=now, delete_delay=delete_delay).effects
 
 
 def id_of(number: int) -> ResultId:
@@ -254,7 +251,6 @@ def test_a_job_is_not_freed_while_another_result_may_succeed(other: Result):
 def test_a_job_is_not_freed_without_reason():
     assert ReleaseCommitment() not in effects(a_view(client_error(0)))
     assert ReleaseCommitment() not in effects(a_view(**COMMITTED))
-    assert ReleaseCommitment() not in effects(a_view(client_error(0), **COMMITTED), hr_class_static=True)
     assert ReleaseCommitment() not in effects(a_view(client_error(0), max_error_results=0, **COMMITTED))
 
 
@@ -305,22 +301,9 @@ def test_no_more_results_are_made_than_allowed():
     assert effects(view) == (create(2, 1),)
 
 
-@pytest.mark.parametrize(
-    ("result", "always", "without_errors", "increase"),
-    [
-        (no_reply(0), 5, 9, 5),
-        (client_error(0), 5, 9, 5),
-        (no_reply(0), 0, 9, 9),
-        (client_error(0), 0, 9, 0),
-        (unsent(0), 5, 9, 0),
-    ],
-)
-def test_retries_get_a_higher_priority(result: Result, always: int, without_errors: int, increase: int):
-    made = effects(
-        a_view(result, priority=100),
-        priority_of_retries=always,
-        priority_of_retries_without_errors=without_errors,
-    )
+@pytest.mark.parametrize(("result", "increase"), [(no_reply(0), 1), (client_error(0), 1), (unsent(0), 0)])
+def test_retries_get_a_higher_priority(result: Result, increase: int):
+    made = effects(a_view(result, priority=100))
     assert {effect.priority for effect in made if isinstance(effect, CreateResult)} == {100 + increase}
 
 
@@ -413,9 +396,9 @@ def test_files_are_released_once():
 
 def test_files_stay_for_the_deletion_delay_after_the_last_result():
     view = assimilated(valid(0, received_time=NOW - 30), valid(1, received_time=NOW - 10))
-    waiting = ask(view, delete_delay_seconds=100.0)
+    waiting = ask(view, delete_delay=100.0)
     assert (waiting.effects, waiting.next_check) == ((), NOW + 90)
-    assert effects(view, now=NOW + 90, delete_delay_seconds=100.0) == released(0, 1, inputs=True)
+    assert effects(view, now=NOW + 90, delete_delay=100.0) == released(0, 1, inputs=True)
 
 
 # --------------------------------------------------------------------------------------------- H: next check

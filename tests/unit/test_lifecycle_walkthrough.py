@@ -20,7 +20,7 @@ from cobblestone.domain.work import (
 from cobblestone.policy.lifecycle import application
 from cobblestone.policy.lifecycle.deadlines import why_not_purge
 from cobblestone.policy.lifecycle.states import Cause, WorkunitView, check_invariants
-from cobblestone.policy.lifecycle.transition import LifecycleTiming, apply_transition, next_transition
+from cobblestone.policy.lifecycle.transition import apply_transition, next_transition
 from cobblestone.policy.validation.canonical import (
     OutputCheck,
     ValidationReport,
@@ -41,7 +41,7 @@ class Life:
     answers: dict[ResultId, str] = field(default_factory=dict)
 
     def transition(self) -> None:
-        transition = next_transition(self.view, timing=LifecycleTiming(), now=self.now)
+        transition = next_transition(self.view, now=self.now)
         self.view = apply_transition(self.view, transition, self.now, map(ResultId, self.ids))
         assert check_invariants(self.view) == []
 

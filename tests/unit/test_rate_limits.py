@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cobblestone.ops.settings import LimitsSection
-from cobblestone.service.http.rate_limits import AttemptBucket, RateLimits, limit_key
+from cobblestone.service.rate_limits import AttemptBucket, RateLimits, limit_key
 
 
 def test_an_hours_worth_is_allowed_at_once_and_then_at_an_even_pace() -> None:

@@ -19,7 +19,7 @@ from cobblestone.account_manager.store.accounts import USE_SECONDS, OperatorScop
 from cobblestone.account_manager.store.figures import ManagerFigures, figures
 from cobblestone.api_schema import account_manager as schema
 from cobblestone.api_schema import people
-from cobblestone.api_schema.values import MAX_ID, PREFIX, Reply
+from cobblestone.api_schema.values import MAX_ID, Reply
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.values import form_of
 from cobblestone.ops.metrics import COMMON_METRICS, DATABASE_METRICS, Figures, MetricInfo
@@ -50,7 +50,6 @@ class ManagerApi:
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
-        methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
         return [
             self._route("/status", GET=(READ, self.status)),
             self._route("/projects", GET=(READ, self.projects)),
@@ -61,29 +60,23 @@ class ManagerApi:
             self._route("/days", GET=(READ, self.days)),
             self._route("/news", GET=(READ, self.news), POST=(OPERATE, self.publish)),
             self._route("/news/{id:int}", DELETE=(OPERATE, self.withdraw)),
-            Route("/api/{rest:path}", self._unknown, methods=methods),
+            http.unknown_paths("docs/manager.md lists the endpoints."),
         ]
 
     def _route(self, path: str, **choices: tuple[OperatorScope, Handler]) -> Route:
-        async def dispatch(request: Request) -> Response:
-            async def call() -> Response:
-                method = "GET" if request.method == "HEAD" else request.method
-                if method not in choices:
-                    raise http.wrong_method(request.method, choices)
-                scope, handler = choices[method]
-                token = await self._authorise(request, scope)
-                if handler != self.days:
-                    http.refuse_query(request)
-                reply = await handler(request)
-                if scope is OPERATE:
-                    log.info(
-                        "operated", by=f"token:{token.id} {token.name}", method=method, path=request.url.path
-                    )
-                return http.json_response(reply)
+        return http.route(
+            path, {method: partial(self._answer, *choice) for method, choice in choices.items()}
+        )
 
-            return await http.answered(request, call)
-
-        return Route(PREFIX + path, dispatch, methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
+    async def _answer(self, scope: OperatorScope, handler: Handler, request: Request) -> Response:
+        token = await self._authorise(request, scope)
+        if handler != self.days:
+            http.refuse_query(request)
+        reply = await handler(request)
+        if scope is OPERATE:
+            by, path = f"token:{token.id} {token.name}", request.url.path
+            log.info("operated", by=by, method=request.method, path=path)
+        return http.json_response(reply)
 
     async def _authorise(self, request: Request, scope: OperatorScope) -> OperatorToken:
         ctx, now = self._ctx, self._ctx.clock()
@@ -94,9 +87,6 @@ class ManagerApi:
         if token.used_time is None or not 0 <= now - token.used_time < USE_SECONDS:
             await ctx.store.awrite(lambda tx: accounts.note_use(tx, token.id, now=now))
         return token
-
-    async def _unknown(self, request: Request) -> Response:
-        return http.response_for(http.unknown_path(request.url.path, "docs/manager.md lists the endpoints."))
 
     async def status(self, request: Request) -> schema.ManagerStatus:
         """Return the state of everything."""

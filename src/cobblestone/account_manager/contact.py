@@ -63,7 +63,7 @@ def answer_contact(
     counted = _count(tx, ctx, contact, host, before, reported)
     at_projects = _credited(tx, contact, counted)
     candidates = _candidates(ctx, at_projects, contact.now)
-    computer = _computer(contact.request, host.facts, reported)
+    computer = _computer(contact.request, reported)
     selection = _select(candidates, contact.account, computer, rng)
     expected = choosing.expected_work(
         selection, _rates(contact.request, host.facts), ctx.settings.contacts.repeat_seconds
@@ -293,7 +293,7 @@ def _closed(project: model.ManagedProject, account: model.ProjectAccount | None)
 
 
 def _computer(
-    request: wire.ReceivedRequest, facts: model.ComputerFacts, reported: Mapping[int, wire.ReportedProject]
+    request: wire.ReceivedRequest, reported: Mapping[int, wire.ReportedProject]
 ) -> choosing.SelectedFor:
     gpus = tuple(dict.fromkeys(each.type for each in request.coprocs))
     in_vain = {
@@ -316,12 +316,7 @@ def _select(
     rng: random.Random,
 ) -> choosing.Selection:
     choices = account.choices
-    wishes = choosing.Wishes(
-        yes=frozenset(choices.yes),
-        no=frozenset(choices.no),
-        kept_out=frozenset(choices.kept_out),
-        kept_out_devices=frozenset(choices.kept_out_devices),
-    )
+    wishes = form_of(choosing.Wishes, choices)
     if choices.mode == "classic":
         return choosing.select_by_hand(candidates, wishes, computer, choices.shares)
     return choosing.select_projects(candidates, wishes, computer, jitter=[rng.random() for _ in candidates])

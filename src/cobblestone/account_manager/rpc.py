@@ -17,8 +17,8 @@ from cobblestone.account_manager.model import ManagerAccount
 from cobblestone.account_manager.store import accounts
 from cobblestone.domain.errors import RemoteProtocolError, StoreError
 from cobblestone.ops.aside import read_aside
-from cobblestone.service.http.rate_limits import client_address, limit_key, refuse_after
 from cobblestone.service.http.requests import BodyTooLarge, answer, read_all
+from cobblestone.service.rate_limits import client_address, limit_key, refuse_after
 from cobblestone.store.engine.database import Locks, RowsOf, Transaction
 from cobblestone.wire.client import account_manager as wire
 from cobblestone.wire.project.account import WebRpcError, WebRpcFailure

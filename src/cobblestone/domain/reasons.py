@@ -1,7 +1,5 @@
 """Reasons as data: why something happened or did not, the meaning of exit statuses, and the faults found by a check.
 
-Reasons as data: why something happened or did not.
-
 A reason is a code with named values.  ``text()`` gives the sentence that people read; codes are stable, sentences are not.
 A value may be a part of a sentence with values of its own (`phrase`), so that the whole can be said in another language.
 A word that depends on a number is written in all its forms, ``{n} {n:file|files}``: each language has as many as it needs.

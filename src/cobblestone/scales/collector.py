@@ -44,7 +44,7 @@ class DocumentUnreadable(CobblestoneError):
     """A document could not be read from its address."""
 
 
-def new_client(timeout_seconds: float = TIMEOUT_SECONDS) -> httpx.AsyncClient:
+def new_client(timeout_seconds: float) -> httpx.AsyncClient:
     """Return a client for `fetch`."""
     return httpx.AsyncClient(
         headers=_HEADERS,
@@ -70,14 +70,8 @@ def checked_url(text: str) -> str:
     return text + "scales.json" if text.endswith("/") else text
 
 
-async def fetch(
-    client: httpx.AsyncClient,
-    url: str,
-    *,
-    max_bytes: int = MAX_BYTES,
-    timeout_seconds: float = TIMEOUT_SECONDS,
-) -> bytes:
-    """Return the body at an address.  Raises FetchFailed if it is unreachable, too slow, too large, or not answered with 200."""
+async def fetch(client: httpx.AsyncClient, url: str, *, timeout_seconds: float) -> bytes:
+    """Return the body at an address.  Raises DocumentUnreadable: unreachable, too slow, too large, or not answered with 200."""
     try:
         async with asyncio.timeout(timeout_seconds), client.stream("GET", url) as answer:
             if answer.is_redirect:
@@ -90,8 +84,8 @@ async def fetch(
             body = bytearray()
             async for piece in answer.aiter_raw():
                 body += piece
-                if len(body) > max_bytes:
-                    raise DocumentUnreadable(f"{url} sends more than {max_bytes} bytes")
+                if len(body) > MAX_BYTES:
+                    raise DocumentUnreadable(f"{url} sends more than {MAX_BYTES} bytes")
             return bytes(body)
     except TimeoutError as error:
         raise DocumentUnreadable(f"{url} did not answer within {timeout_seconds:g} s") from error
@@ -99,15 +93,15 @@ async def fetch(
         raise DocumentUnreadable(f"{url} cannot be read: {error or type(error).__name__}") from error
 
 
-async def _fetch_once(url: str, timeout_seconds: float) -> bytes:
-    async with new_client(timeout_seconds) as client:
-        return await fetch(client, url, timeout_seconds=timeout_seconds)
+async def _fetch_once(url: str) -> bytes:
+    async with new_client(TIMEOUT_SECONDS) as client:
+        return await fetch(client, url, timeout_seconds=TIMEOUT_SECONDS)
 
 
-def read_document(place: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
-    """Return the document at an address or in a file.  Raises FetchFailed, ConfigError."""
+def read_document(place: str) -> bytes:
+    """Return the document at an address or in a file.  Raises DocumentUnreadable, ConfigError."""
     if "://" in place:
-        return asyncio.run(_fetch_once(checked_url(place), timeout_seconds))
+        return asyncio.run(_fetch_once(checked_url(place)))
     try:
         with Path(place).open("rb") as handle:
             return handle.read(MAX_BYTES + 1)

@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.values import UserId
 from cobblestone.service.context import ServiceContext
-from cobblestone.service.http.rate_limits import RateLimits, limit_key, refuse_after
 from cobblestone.service.mail import AccountMails, Addressee, Letter
 from cobblestone.service.passwords import Passwords
+from cobblestone.service.rate_limits import limit_key, refuse_after
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import credentials
 from cobblestone.store.people.credentials import Purpose
@@ -24,9 +24,9 @@ A = TypeVar("A", bound=Addressee)
 class AccountLinks(ABC, Generic[A]):
     """Sends such links and carries out what they are for; a service says how its accounts are stored."""
 
-    def __init__(self, ctx: ServiceContext, limits: RateLimits, passwords: Passwords, *, name: str) -> None:
+    def __init__(self, ctx: ServiceContext, passwords: Passwords, *, name: str) -> None:
         """``name``: the service's public name."""
-        self._service, self._limits = ctx, limits
+        self._service = ctx
         self.passwords = passwords
         self._mails = AccountMails(ctx, name)
 
@@ -145,5 +145,4 @@ class AccountLinks(ABC, Generic[A]):
     def _count_mail(self, email_addr: str, address: str) -> None:
         """Count a mail requested from ``address``.  Raises TooManyAttempts."""
         key, now = limit_key(address), self._service.clock()
-        refuse_after(self._limits.mails_wait(key, email_addr, now=now))
-        self._limits.mailed(key, email_addr, now=now)
+        refuse_after(self._service.limits.try_mail(key, email_addr, now=now))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from cobblestone.ops.environment import Clock, system_clock
 from cobblestone.ops.metrics import ProcessMetrics
+from cobblestone.ops.settings import LimitsSection
 from cobblestone.service.health import Health
+from cobblestone.service.rate_limits import RateLimits
 from cobblestone.store.engine.database import Database, Store
+from cobblestone.store.engine.process_group import ALL, ProcessGroup
 
 
 class WakeupSignals:
@@ -86,6 +89,32 @@ class ServiceContext(ProcessContext):
     """
 
     store: Store
+    limits: RateLimits = field(init=False)
+    processes: ProcessGroup = field(init=False)  #: those of this service
+
+    def share(self, limits: LimitsSection, roles: Sequence[str]) -> None:
+        """Share the limits, the signals, and the work of ``roles`` with the other processes of this service."""
+        self.processes = self.store.process_group(roles)
+        self.limits = RateLimits(limits, share=self.processes.notify)
+        self.store.set_waker(self._on_commit)
+
+    def invalidate(self, names: set[str]) -> None:
+        """Forget copies of the rows that signals with these names are about; of all rows, with :data:`ALL`."""
+
+    def on_notify(self, names: set[str]) -> None:
+        """Take the signals of another process, in a thread of the process group."""
+        self.limits.hear(names, now=self.clock())
+        self.invalidate(names)  # what the writer's thread keeps is only marked as old
+        if ALL in names:
+            self.signals.notify_all_threadsafe()
+        else:
+            self.signals.notify_threadsafe(names)
+
+    def _on_commit(self, names: set[str]) -> None:
+        # In the writer's thread, after a commit and before the next write: nothing in between sees an old copy.
+        self.invalidate(names)
+        self.signals.notify_threadsafe(names)
+        self.processes.notify(names)
 
 
 T = TypeVar("T")

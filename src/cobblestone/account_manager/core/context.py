@@ -20,9 +20,7 @@ from cobblestone.account_manager.store import projects as project_rows
 from cobblestone.policy.account_manager.accounting import YOUNG_SECONDS
 from cobblestone.policy.account_manager.selection import Balance, next_dryness
 from cobblestone.service.context import ServiceContext
-from cobblestone.service.http.rate_limits import RateLimits
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.engine.process_group import ALL, ProcessGroup
 
 V = TypeVar("V")
 
@@ -193,26 +191,10 @@ class ManagerContext(ServiceContext):
     signing_key: str  #: public, as clients have it
     projects: ProjectBooks = field(default_factory=ProjectBooks)
     peers: Peers = field(default_factory=Peers)
-    limits: RateLimits = field(init=False)
-    processes: ProcessGroup = field(init=False)  #: those of this account manager
 
     def __post_init__(self) -> None:
-        self.processes = self.store.process_group(DIVIDED_ROLES)
-        self.limits = RateLimits(self.settings.limits, share=self.processes.notify)
-        self.store.set_waker(self._on_commit)
+        self.share(self.settings.limits, DIVIDED_ROLES)
 
     def join_processes(self) -> None:
         """Work together with other processes: receive their signals, and share the daemons with them."""
-        self.processes.join((), DIVIDED_ROLES, self._on_notify)
-
-    def _on_commit(self, names: set[str]) -> None:
-        self.signals.notify_threadsafe(names)
-        self.processes.notify(names)
-
-    def _on_notify(self, names: set[str]) -> None:
-        # In a thread of the process group.
-        self.limits.hear(names, now=self.clock())
-        if ALL in names:
-            self.signals.notify_all_threadsafe()
-        else:
-            self.signals.notify_threadsafe(names)
+        self.processes.join((), DIVIDED_ROLES, self.on_notify)

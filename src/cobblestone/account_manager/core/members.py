@@ -10,8 +10,8 @@ from cobblestone.account_manager.store import accounts
 from cobblestone.domain.errors import Conflict
 from cobblestone.domain.values import UserId
 from cobblestone.service.account_links import AccountLinks
-from cobblestone.service.http.rate_limits import limit_key, refuse_after
 from cobblestone.service.passwords import Passwords
+from cobblestone.service.rate_limits import limit_key, refuse_after
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.wire.project.account import WebRpcError, WebRpcFailure, passwd_hash
 
@@ -20,7 +20,7 @@ class Members(AccountLinks[ManagerAccount]):
     """Creates accounts and finds them."""
 
     def __init__(self, ctx: ManagerContext) -> None:
-        super().__init__(ctx, ctx.limits, Passwords(), name=ctx.settings.manager.name)
+        super().__init__(ctx, Passwords(), name=ctx.settings.manager.name)
         self._ctx = ctx
 
     def _by_email(self, db: Database, email_addr: str) -> ManagerAccount | None:
@@ -49,14 +49,8 @@ class Members(AccountLinks[ManagerAccount]):
         settings = ctx.settings.accounts
         if settings.creation == "closed":
             raise WebRpcFailure(WebRpcError.ACCOUNT_CREATION_DISABLED)
-        refuse_after(ctx.limits.failures_by_address.wait(key, now=now))
-        if settings.creation == "invitation" and not secrets.compare_digest(
-            invitation.encode(), settings.invitation_code.encode()
-        ):
-            ctx.limits.failures_by_address.take(key, now=now)
-            raise WebRpcFailure(WebRpcError.GENERIC)
-        refuse_after(ctx.limits.creations.wait(key, now=now))
-        ctx.limits.creations.take(key, now=now)
+        code = settings.invitation_code if settings.creation == "invitation" else None
+        ctx.limits.try_to_join(key, invitation, invitation=code, now=now)
         new = ManagerAccount(
             id=0,
             email_addr=email,
@@ -68,9 +62,7 @@ class Members(AccountLinks[ManagerAccount]):
         )
         hashed = await self.passwords.hash(passwd_hash(password, email))
         suffix = secrets.token_hex(16)
-        mailed = settings.confirmed_email != "off" and ctx.limits.mails_wait(key, email, now=now) <= 0
-        if mailed:
-            ctx.limits.mailed(key, email, now=now)
+        mailed = settings.confirmed_email != "off" and not ctx.limits.try_mail(key, email, now=now)
 
         def make(tx: Transaction) -> ManagerAccount:
             made = accounts.create_account(tx, new, hashed, weak_suffix=suffix)

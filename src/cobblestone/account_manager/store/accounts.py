@@ -20,9 +20,7 @@ PROJECT_ACCOUNT = RowMapper(ProjectAccount)
 OWN_ACCOUNT = N_("You created this account yourself: choose there what statistics sites may show.")
 _CREDIT = PROJECT_ACCOUNT.writer(without=("weak_key", "problem", "told_time", "told_problem"))
 _NEW = RowMapper(ManagerAccount).writer(without=("id", "weak_authenticator"))
-_CHOICES = ACCOUNT.writer(
-    without=tuple(name for name in ManagerAccount.__dataclass_fields__ if name != "choices")
-)
+_CHOICES = ACCOUNT.writer(only=("choices",))
 
 
 def create_account(
@@ -41,9 +39,8 @@ def create_account(
         (*_NEW.values(new), passwd_hash, f"new_{weak_suffix}"),
     )
     # The first one is the operator's: the person who sets up an account manager joins first.
-    tx.execute(
-        "UPDATE account SET weak_authenticator = ?, is_operator = ? WHERE id = ?",
-        (f"{id_}_{weak_suffix}", int(first or new.is_operator), id_),
+    tx.change(
+        "account", id_, weak_authenticator=f"{id_}_{weak_suffix}", is_operator=int(first or new.is_operator)
     )
     made = account_by_id(tx, id_)
     if made is None:
@@ -305,7 +302,7 @@ def revoke_token(tx: Transaction, token_id: int, *, now: float) -> OperatorToken
 
 def note_use(tx: Transaction, token_id: int, *, now: float) -> None:
     """Record that a token was used."""
-    tx.execute("UPDATE api_token SET used_time = ? WHERE id = ?", (now, token_id))
+    tx.change("api_token", token_id, used_time=now)
 
 
 def _token(db: Database, token_id: int) -> OperatorToken:

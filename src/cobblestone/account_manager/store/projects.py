@@ -13,7 +13,7 @@ PROJECT = RowMapper(ManagedProject)
 _NEW = PROJECT.writer(without=("id",))
 _SHARED = ("done", "done_time", "expected", "dryness")
 _PUT = PROJECT.writer(without=("id", *_SHARED))
-_BALANCES = PROJECT.writer(without=tuple(name for name in PROJECT.names if name not in _SHARED))
+_BALANCES = PROJECT.writer(only=_SHARED)
 _KEYWORD = RowMapper(Keyword)
 
 

@@ -16,11 +16,11 @@ from cobblestone.account_manager.web.site import ManagerSite, ManagerVisit, day_
 from cobblestone.policy.account_manager.accounting import total
 from cobblestone.policy.account_manager.selection import PRESETS
 from cobblestone.policy.credit.history import day_of
-from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import parse_number, password_problem, too_many, wrong_password
 from cobblestone.service.pages.pages import BOTH, POST, Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
+from cobblestone.service.rate_limits import TooManyAttempts
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.wire.project.account import WebRpcFailure
 from cobblestone.wire.project.pages import WEAK_KEY

@@ -308,7 +308,6 @@ class JobAnswers:
 
     answers: tuple[JobAnswer, ...]
     granted_before: Mapping[str, float]  #: of the jobs that were asked for, by name
-    pending_elsewhere: float = 0.0  #: expected of open jobs that were not asked for this time
 
 
 class ByJobs:
@@ -318,8 +317,7 @@ class ByJobs:
 
     def read(self, known: Confirmation, answer: JobAnswers) -> tuple[Confirmation, Statement]:
         """See `AccountingPolicy`.  Answers for jobs that were not asked for, or a second one for the same, count nothing."""
-        final = revoked = 0.0
-        pending = answer.pending_elsewhere
+        final = revoked = pending = 0.0
         asked = dict(answer.granted_before)
         for job in answer.answers:
             before = asked.pop(job.name, None)

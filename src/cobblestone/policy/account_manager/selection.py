@@ -16,7 +16,7 @@ returns, as far as the balance remembers (half-life `MEMORY_DAYS`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -64,10 +64,10 @@ class CandidateProject:
 class Wishes:
     """The choices of an owner of computers."""
 
-    yes: frozenset[int] = frozenset()  #: keywords
-    no: frozenset[int] = frozenset()
-    kept_out: frozenset[int] = frozenset()  #: projects
-    kept_out_devices: frozenset[tuple[int, str]] = frozenset()  #: devices of projects
+    yes: Collection[int] = ()  #: keywords
+    no: Collection[int] = ()
+    kept_out: Collection[int] = ()  #: projects
+    kept_out_devices: Collection[tuple[int, str]] = ()  #: devices of projects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,6 @@ class Selection:
 
     chosen: tuple[Choice, ...]
     refused: Mapping[int, Reason]
-    uncovered: tuple[str, ...] = ()  #: devices that no project has work for
 
 
 def select_projects(
@@ -154,9 +153,7 @@ def select_by_hand(
                 place=len(chosen) + 1,
             )
         )
-    covered = {device for choice in chosen for device in choice.devices}
-    uncovered = tuple(device for device in computer.devices if device not in covered)
-    return Selection(chosen=tuple(chosen), refused=refused, uncovered=uncovered)
+    return Selection(chosen=tuple(chosen), refused=refused)
 
 
 def lag_of(candidate: CandidateProject) -> float:
@@ -194,8 +191,7 @@ def _cover(
                 place=len(chosen) + 1,
             )
         )
-    uncovered = tuple(device for device, part in missing.items() if part > 1.0 - COVERED)
-    return Selection(chosen=tuple(chosen), refused=refused, uncovered=uncovered)
+    return Selection(chosen=tuple(chosen), refused=refused)
 
 
 def _cover_of(candidate: CandidateProject, device: str, computer: SelectedFor) -> float:

@@ -101,20 +101,20 @@ def project_opinions(project: ProjectScales, *, age: float = 0.0) -> dict[str, O
     }
 
 
-def capped_weights(weights: Sequence[float], max_share: float = MAX_SHARE) -> list[float]:
-    """Shares (their sum is 1) in proportion to positive weights, none above ``max_share``.
+def capped_weights(weights: Sequence[float]) -> list[float]:
+    """Shares (their sum is 1) in proportion to positive weights, none above ``MAX_SHARE``.
 
     Weights above a common limit are cut to it.  All are equal where there are too few for anything else.
     """
     n = len(weights)
-    if n * max_share <= 1.0:
+    if n * MAX_SHARE <= 1.0:
         return [1.0 / n] * n
     falling = sorted(weights, reverse=True)
     rest = math.fsum(falling)
     limit = falling[0]
     for n_cut, weight in enumerate(falling):
-        # With n_cut weights cut to the limit: limit = max_share * (n_cut * limit + rest).
-        limit = max_share * rest / (1.0 - max_share * n_cut)
+        # With n_cut weights cut to the limit: limit = MAX_SHARE * (n_cut * limit + rest).
+        limit = MAX_SHARE * rest / (1.0 - MAX_SHARE * n_cut)
         if weight <= limit:
             break
         rest = math.fsum(falling[n_cut + 1 :])

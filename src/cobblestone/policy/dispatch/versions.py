@@ -214,9 +214,7 @@ class MatchCount:
     refusals: Mapping[str, int]  #: reason code → hosts
 
 
-def count_matching_hosts(
-    plan_class: PlanClass, hosts: Iterable[HostDescription], *, population: SpeedPopulation | None = None
-) -> MatchCount:
+def count_matching_hosts(plan_class: PlanClass, hosts: Iterable[HostDescription]) -> MatchCount:
     """Try a plan class on the known hosts before a version with it is released."""
     refusals: Counter[str] = Counter()
     total = 0
@@ -227,7 +225,7 @@ def count_matching_hosts(
             description,
             app=plan_class.name,
             usable_ncpus=max(description.p_ncpus, 1),
-            population=population or SpeedPopulation(),
+            population=SpeedPopulation(),
         )
         if isinstance(usage, Reason):
             refusals[usage.code] += 1

@@ -137,12 +137,7 @@ _NOT_GONE = (*_BUSY, FileDeleteState.INIT)
 
 
 def why_not_purge(
-    view: WorkunitView,
-    *,
-    now: float,
-    min_age_seconds: float = 0.0,
-    last_change: float | None = None,
-    batch_state: BatchState | None = None,
+    view: WorkunitView, *, now: float, min_age_seconds: float = 0.0, batch_state: BatchState | None = None
 ) -> Reason | None:
     """Say why the rows of a workunit must stay; None when they may be archived and removed.
 
@@ -150,7 +145,6 @@ def why_not_purge(
         view: the workunit and all its results.
         now: Unix seconds.
         min_age_seconds: rows stay at least this long after the last change.
-        last_change: Unix seconds; None = the newest time in the rows.
         batch_state: state of the workunit's batch, if it has one and the batch protects its jobs.
 
     """
@@ -167,7 +161,7 @@ def why_not_purge(
         return reason("inputs_exist", "the input files are not deleted yet")
     if batch_state not in (None, BatchState.RETIRED):
         return reason("batch_not_retired", "its batch is not retired")
-    changed = _newest_time(view) if last_change is None else last_change
+    changed = _newest_time(view)
     if now < changed + min_age_seconds:
         return reason(
             "too_young",

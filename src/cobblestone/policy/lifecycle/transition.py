@@ -49,32 +49,29 @@ from cobblestone.policy.lifecycle import states
 from cobblestone.policy.lifecycle.application import apply_effect, apply_transition
 from cobblestone.policy.lifecycle.states import Transition, WorkunitView
 
-__all__ = ["LifecycleTiming", "Transition", "WorkunitView", "apply_transition", "next_transition"]
+__all__ = ["Transition", "WorkunitView", "apply_transition", "next_transition"]
 
 #: Least and greatest delay, in seconds, of a check that is already late.
 OVERLOAD_DELAYS = (60.0, DAY)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LifecycleTiming:
-    """The project's settings that the transitioner obeys."""
-
-    delete_delay_seconds: float = 0.0  #: files stay this long after the last result was received
-    priority_of_retries: int = 1  #: added to the priority of results made after another one is over
-    priority_of_retries_without_errors: int = 0  #: used when the former is 0 and no result failed
-    hr_class_static: bool = False  #: True: failures do not release the job from its class of hosts
-    safety_net_seconds: float = DAY  #: look again after this, or the delay bound if longer
+#: Added to the priority of results that are made after another one is over.
+PRIORITY_OF_RETRIES = 1
+#: Look again after this, or the delay bound if longer.
+SAFETY_NET_SECONDS = DAY
 
 
-def next_transition(view: WorkunitView, *, timing: LifecycleTiming, now: float) -> Transition:
+def next_transition(view: WorkunitView, *, delete_delay: float = 0.0, now: float) -> Transition:
     """Say what happens to a workunit at ``now`` (Unix seconds), why, and when to look again.
+
+    Files stay for ``delete_delay`` seconds after the last result was received.
 
     The answer is a fixed point: apply it, ask again at the same time, and there are no further effects.
     """
     draft = _Draft(view=view)
     _settle_late(draft, now)
     counts = _count(draft.view)
-    _find_errors(draft, counts, timing)
+    _find_errors(draft, counts)
     created = 0
     if draft.workunit.error_mask:
         _give_up(draft)
@@ -87,7 +84,7 @@ def next_transition(view: WorkunitView, *, timing: LifecycleTiming, now: float) 
     else:
         _ask_for_check(draft, counts)
         _request_validation(draft, counts)
-        created = _create_results(draft, counts, timing)
+        created = _create_results(draft, counts)
     validated = not created and all(
         states.is_over(r) and not states.awaits_validation(r) for r in draft.view.results
     )
@@ -98,10 +95,10 @@ def next_transition(view: WorkunitView, *, timing: LifecycleTiming, now: float) 
     ):
         draft.add(states.ReadyToAssimilate(), "all_validated", "every result is over and validated")
     still_expected = [deadline for deadline in _no_reply_deadlines(draft.view) if deadline > now]
-    deletion_time = _release_files(draft, timing, now, settled=validated and not still_expected)
+    deletion_time = _release_files(draft, delete_delay, now, settled=validated and not still_expected)
     return Transition(
         effects=tuple(draft.effects),
-        next_check=_next_check(draft, timing, now, deletion_time, still_expected),
+        next_check=_next_check(draft, now, deletion_time, still_expected),
         reasons=tuple(draft.reasons),
     )
 
@@ -317,7 +314,7 @@ def _missing(workunit: Workunit, counts: _Counts) -> tuple[int, int]:
     return needed, rules.max_total_results - counts.total
 
 
-def _find_errors(draft: _Draft, counts: _Counts, timing: LifecycleTiming) -> None:
+def _find_errors(draft: _Draft, counts: _Counts) -> None:
     workunit, rules = draft.workunit, draft.workunit.rules
     if workunit.error_mask or _has_canonical(workunit):
         return
@@ -349,7 +346,7 @@ def _find_errors(draft: _Draft, counts: _Counts, timing: LifecycleTiming) -> Non
         )
     committed = workunit.hr_class != 0 or workunit.app_version_id is not None
     only_errors = counts.errors > 0 and not (counts.success or counts.in_progress or counts.no_reply)
-    if committed and only_errors and not timing.hr_class_static and not draft.workunit.error_mask:
+    if committed and only_errors and not draft.workunit.error_mask:
         draft.add(
             states.ReleaseCommitment(),
             "commitment_released",
@@ -390,17 +387,13 @@ def _give_up(draft: _Draft) -> None:
         )
 
 
-def _create_results(draft: _Draft, counts: _Counts, timing: LifecycleTiming) -> int:
+def _create_results(draft: _Draft, counts: _Counts) -> int:
     """Make the missing results, as far as ``max_total_results`` allows; say how many."""
     created = min(_missing(draft.workunit, counts))
     if created <= 0:
         return created
     number = _first_free_number(draft.view)
-    increase = 0
-    if counts.over and timing.priority_of_retries:
-        increase = timing.priority_of_retries
-    elif counts.over and not counts.errors:
-        increase = timing.priority_of_retries_without_errors
+    increase = PRIORITY_OF_RETRIES if counts.over else 0
     for i in range(created):
         draft.add(
             states.CreateResult(number=number + i, priority=draft.workunit.priority + increase),
@@ -424,16 +417,16 @@ def _no_reply_deadlines(view: WorkunitView) -> Iterator[float]:
             yield deadline_of(result, view.workunit)
 
 
-def _release_files(draft: _Draft, timing: LifecycleTiming, now: float, *, settled: bool) -> float | None:
+def _release_files(draft: _Draft, delete_delay: float, now: float, *, settled: bool) -> float | None:
     """Release files that are no longer needed; return when to check again, if it is too early."""
     workunit = draft.workunit
     if workunit.assimilate_state is not AssimilateState.DONE:
         return None
     if draft.view.in_escrow:
-        return now + timing.safety_net_seconds
+        return now + SAFETY_NET_SECONDS
     last_received = max((result.received_time or 0.0 for result in draft.view.results), default=0.0)
-    if now < last_received + timing.delete_delay_seconds:
-        return last_received + timing.delete_delay_seconds
+    if now < last_received + delete_delay:
+        return last_received + delete_delay
     if settled and workunit.file_delete_state is FileDeleteState.INIT:
         draft.add(
             states.DeleteInputs(), "inputs_released", "the answer is assimilated and every result is over"
@@ -468,16 +461,12 @@ def _outputs_needless(result: Result, view: WorkunitView, *, settled: bool) -> b
 
 
 def _next_check(
-    draft: _Draft,
-    timing: LifecycleTiming,
-    now: float,
-    deletion_time: float | None,
-    still_expected: list[float],
+    draft: _Draft, now: float, deletion_time: float | None, still_expected: list[float]
 ) -> float | None:
     workunit = draft.workunit
     times: list[float] = []
     if not (workunit.error_mask or _has_canonical(workunit)):
-        times.append(now + max(timing.safety_net_seconds, workunit.limits.delay_bound))
+        times.append(now + max(SAFETY_NET_SECONDS, workunit.limits.delay_bound))
     times += [
         deadline_of(result, workunit)
         for result in draft.view.results

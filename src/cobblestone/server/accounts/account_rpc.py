@@ -19,8 +19,8 @@ from cobblestone.domain.values import TeamId, form_of
 from cobblestone.server.accounts.ownership import public_key
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
-from cobblestone.service.http.rate_limits import client_address, limit_key, refuse_after
 from cobblestone.service.languages import ENGLISH
+from cobblestone.service.rate_limits import client_address, limit_key, refuse_after
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import exports
@@ -173,8 +173,7 @@ class AccountRpc:
     def _count_lookup(self, request: Request) -> None:
         """Count a look-up from this address.  Raises TooManyAttempts."""
         address, now = limit_key(client_address(request.scope)), self._ctx.clock()
-        refuse_after(self._ctx.limits.lookups.wait(address, now=now))
-        self._ctx.limits.lookups.take(address, now=now)
+        refuse_after(self._ctx.limits.lookups.attempt(address, now=now))
 
     @_told
     async def team_lookup(self, request: Request) -> bytes:

@@ -21,9 +21,9 @@ from cobblestone.domain.values import UserId
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.account_links import AccountLinks
-from cobblestone.service.http.rate_limits import limit_key, refuse_after
 from cobblestone.service.mail import Letter
 from cobblestone.service.passwords import DIGITS, STEP_SECONDS, matching_step
+from cobblestone.service.rate_limits import limit_key, refuse_after
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import account_changes, credentials, users
 from cobblestone.store.people.credentials import Purpose
@@ -49,7 +49,7 @@ class AccountSecurity(AccountLinks[User]):
     """Changes passwords, addresses, second factors and keys."""
 
     def __init__(self, ctx: ServerContext, accounts: Accounts) -> None:
-        super().__init__(ctx, ctx.limits, accounts.passwords, name=ctx.settings.project.name)
+        super().__init__(ctx, accounts.passwords, name=ctx.settings.project.name)
         self._ctx = ctx
         key = hmac.digest(ctx.secret, b"cobblestone.web.second_factor", "sha256")
         self._seal = Fernet(base64.urlsafe_b64encode(key))

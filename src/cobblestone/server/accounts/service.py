@@ -12,9 +12,9 @@ from cobblestone.domain.errors import Conflict
 from cobblestone.domain.people import ConsentKind, User
 from cobblestone.domain.values import UserId
 from cobblestone.server.core.context import ServerContext
-from cobblestone.service.http.rate_limits import limit_key, refuse_after
 from cobblestone.service.mail import AccountMails
 from cobblestone.service.passwords import Passwords
+from cobblestone.service.rate_limits import limit_key, refuse_after
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import consents, users
 from cobblestone.wire.project.account import AccountCreation, WebRpcError, WebRpcFailure, weak_authenticator
@@ -92,11 +92,7 @@ class Accounts:
 
     def _may_mail(self, wish: AccountCreation, address: str) -> bool:
         """Count a mail to the new address; return False if there were too many from there, so it must be requested later."""
-        limits, key, now = self._ctx.limits, limit_key(address), self._ctx.clock()
-        if limits.mails_wait(key, wish.email_addr, now=now) > 0:
-            return False
-        limits.mailed(key, wish.email_addr, now=now)
-        return True
+        return not self._ctx.limits.try_mail(limit_key(address), wish.email_addr, now=self._ctx.clock())
 
     def _shows_computers(self, choices: ConsentChoices) -> bool:
         match self._ctx.settings.accounts.computers:
@@ -111,18 +107,11 @@ class Accounts:
         needed = wish.consent_flag is None and self._ctx.settings.accounts.consent_by_clients
         if (wish.consent_flag is False or needed) and "terms" in self._ctx.texts.present():
             raise WebRpcFailure(WebRpcError.CONSENT_REQUIRED)
-        settings, creations, now = self._ctx.settings.accounts, self._ctx.limits.creations, self._ctx.clock()
+        settings, now = self._ctx.settings.accounts, self._ctx.clock()
         if settings.creation == "closed":
             raise WebRpcFailure(WebRpcError.ACCOUNT_CREATION_DISABLED)
-        key = limit_key(address)
-        refuse_after(self._ctx.limits.failures_by_address.wait(key, now=now))
-        if settings.creation == "invitation" and not secrets.compare_digest(
-            wish.invite_code.encode(), settings.invitation_code.encode()
-        ):
-            self._ctx.limits.failures_by_address.take(key, now=now)
-            raise WebRpcFailure(WebRpcError.GENERIC, "The invitation code is missing or wrong.")
-        refuse_after(creations.wait(key, now=now))
-        creations.take(key, now=now)
+        code = settings.invitation_code if settings.creation == "invitation" else None
+        self._ctx.limits.try_to_join(limit_key(address), wish.invite_code, invitation=code, now=now)
 
     async def look_up(self, email_addr: str, passwd_hash: str, *, address: str = "") -> User:
         """Return the account for an address and BOINC's hash of its password.

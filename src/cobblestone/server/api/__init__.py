@@ -31,7 +31,7 @@ from cobblestone.server.api.endpoints.routing import AnsweredEndpoint, make_rout
 from cobblestone.server.api.submission import apps, batches, files, signing, webhooks
 from cobblestone.server.api.submission.remote import remote_routes
 from cobblestone.server.core.context import ServerContext
-from cobblestone.service.http.api import response_for, unknown_path
+from cobblestone.service.http.api import unknown_paths
 
 _MODULES = (
     batches,
@@ -74,13 +74,10 @@ def api_routes(ctx: ServerContext) -> list[BaseRoute]:
             page, media_type="text/html", headers={"Content-Security-Policy": CONTENT_SECURITY_POLICY}
         )
 
-    async def unknown(request: Request) -> Response:
-        return response_for(unknown_path(request.url.path, f"{ctx.url(PREFIX)}/docs lists the endpoints."))
-
     return [
         Route(f"{PREFIX}/openapi.json", openapi),
         Route(f"{PREFIX}/docs", docs),
         *make_routes(ctx, ENDPOINTS),
         *remote_routes(ctx),
-        Route("/api/{rest:path}", unknown, methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]),
+        unknown_paths(f"{ctx.url(PREFIX)}/docs lists the endpoints."),
     ]

@@ -23,8 +23,8 @@ from cobblestone.server.scheduler.browser_jobs import SYSTEM, browser_jobs, brow
 from cobblestone.server.scheduler.exchange import SchedulerExchange
 from cobblestone.server.scheduler.reply import Links
 from cobblestone.service.http.api import ApiProblem
-from cobblestone.service.http.rate_limits import AttemptBucket, client_address, limit_key
 from cobblestone.service.languages import best_of, chosen, use_language
+from cobblestone.service.rate_limits import AttemptBucket, client_address, limit_key
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import credentials, hosts, users
 from cobblestone.store.work import dispatch, job_results
@@ -145,12 +145,11 @@ def _keep(tx: Transaction, host: Host, names: Set[str], *, now: float) -> int:
 
 def _take_turn(bucket: AttemptBucket, key: str, now: float) -> None:
     """Count a request.  Raises ApiProblem after too many."""
-    wait = bucket.wait(key, now=now)
+    wait = bucket.attempt(key, now=now)
     if wait > 0:
         problem = ApiProblem(429, "too_many", "There were too many requests.", "Try again later.")
         problem.headers["Retry-After"] = str(math.ceil(wait))
         raise problem
-    bucket.take(key, now=now)
 
 
 def _token_key(call: Call) -> str:

@@ -20,7 +20,7 @@ async def explain_host(call: Call, host_id: int) -> schema.HostExplanation:
 async def host_explanation(call: Call, host_id: int) -> schema.HostExplanation:
     """Return what the dispatch rule would say about a host now."""
     offer = await call.ctx.store.awrite(call.ctx.offers.get)
-    found = await call.read(lambda db: explain.explain_host(call.ctx, db, offer, host_id, now=call.now))
+    found = await call.read(lambda db: explain.explain_host(db, offer, host_id, now=call.now))
     return schema.HostExplanation(
         id=found.host.id,
         name=found.host.description.domain_name,

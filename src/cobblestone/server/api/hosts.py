@@ -10,7 +10,7 @@ from cobblestone.api_schema import operation as schema
 from cobblestone.api_schema.operation import HostExplanation
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.values import HostId
+from cobblestone.domain.values import HostId, form_of
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.api.explain import host_explanation
@@ -31,9 +31,7 @@ def _host_or_missing(db: Database, host_id: int) -> Host:
 
 def _fields(host: Host, now: float) -> dict[str, Any]:
     return {
-        "id": host.id,
         "name": host.description.domain_name,
-        "label": host.label,
         "user": host.user_id,
         "created": host.create_time,
         "last_contact": host.rpc_time,
@@ -46,11 +44,11 @@ def _fields(host: Host, now: float) -> dict[str, Any]:
 def _details(db: Database, host: Host, now: float) -> schema.HostDetails:
     about = host.description
     tasks = page_queries.count_tasks(db, TaskOwner(host_id=host.id))
-    return schema.HostDetails(
+    return form_of(
+        schema.HostDetails,
+        host,
+        about,
         **_fields(host, now),
-        venue=host.venue,
-        hidden=host.hidden,
-        client_version=about.client_version,
         platforms=list(about.platforms),
         processor=about.p_model,
         cpus=about.p_ncpus,
@@ -74,7 +72,7 @@ async def list_hosts(call: Call, query: schema.HostsQuery) -> schema.HostList:
     found = await call.read(
         lambda db: listings.newest_hosts(db, page, user_id=query.user, blocked=query.blocked)
     )
-    return schema.HostList(hosts=[schema.Host(**_fields(host, call.now)) for host in found])
+    return schema.HostList(hosts=[form_of(schema.Host, host, **_fields(host, call.now)) for host in found])
 
 
 @answers(endpoints.GET_HOST)

@@ -1,19 +1,15 @@
 """Manual actions of operators: cancel, retry, block, roles, roll-out, audit log, search, checks and repairs.
 
-What operators do by hand: cancel, retry, block, roles, roll-out; the audit log; search.
-
 They note what they do themselves, with the state before and after (server/operation/interventions.py): hence ``quiet``.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import msgspec
 
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema import operation as schema
-from cobblestone.domain.values import AppVersionId
+from cobblestone.domain.values import AppVersionId, form_of
 from cobblestone.policy.dispatch.rollout import RolloutPlan
 from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.operation import doctor, rollout
@@ -109,13 +105,9 @@ async def delete_user(call: Call, user_id: int) -> schema.Done:
 
 
 def _rollout(found: RolloutFigures) -> schema.Rollout:
-    given = {
-        **msgspec.to_builtins(found.plan),
-        "version": found.version_id,
-        "fraction": found.fraction,
-        "min_hours": found.plan.min_seconds / 3600,
-    }
-    return msgspec.convert(given, schema.Rollout)
+    plan = found.plan
+    stages, hours = list(plan.stages), plan.min_seconds / 3600
+    return form_of(schema.Rollout, found, plan, version=found.version_id, stages=stages, min_hours=hours)
 
 
 @answers(endpoints.START_ROLLOUT, quiet=True)
@@ -174,12 +166,11 @@ async def list_audit(call: Call, query: schema.AuditQuery) -> schema.AuditList:
     )
     return schema.AuditList(
         entries=[
-            schema.AuditEntry(
-                **{
-                    **asdict(entry),
-                    "before": msgspec.json.decode(entry.before),
-                    "after": msgspec.json.decode(entry.after),
-                }
+            form_of(
+                schema.AuditEntry,
+                entry,
+                before=msgspec.json.decode(entry.before),
+                after=msgspec.json.decode(entry.after),
             )
             for entry in found
         ]

@@ -11,8 +11,6 @@ import secrets
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema import people as schema
 from cobblestone.api_schema.values import PageQuery
@@ -31,21 +29,14 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import listings, page_queries
 from cobblestone.store.operation.page_queries import TaskOwner, TaskRow
 from cobblestone.store.people import account_changes, credentials, hosts, users
+from cobblestone.store.people.account_changes import PROFILE
 from cobblestone.store.people.credentials import ApiToken
-from cobblestone.store.people.users import NewsItem
 from cobblestone.store.work import submitters
 from cobblestone.wire.project import account as wire
 
 
 def _user_fields(user: User) -> dict[str, Any]:
-    return {
-        "id": user.id,
-        "name": user.name,
-        "email": user.email_addr,
-        "team_id": user.team_id,
-        "created": user.create_time,
-        "total_credit": user.credit.total,
-    }
+    return {"email": user.email_addr, "created": user.create_time, "total_credit": user.credit.total}
 
 
 def _check_name(name: str) -> None:
@@ -86,7 +77,7 @@ async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
         raise ApiProblem(
             409, "email_taken" if taken else "account_refused", f"No account was created: {failure}"
         ) from failure
-    created = schema.CreatedUser(authenticator=user.authenticator, **_user_fields(user))
+    created = form_of(schema.CreatedUser, user, **_user_fields(user))
     return await call.write(lambda tx: created)
 
 
@@ -97,7 +88,7 @@ async def list_users(call: Call, query: schema.UsersQuery) -> schema.UserList:
     found = await call.read(
         lambda db: listings.newest_users(db, page, role=query.role, blocked=query.blocked)
     )
-    return schema.UserList(users=[schema.User(**_user_fields(user)) for user in found])
+    return schema.UserList(users=[form_of(schema.User, user, **_user_fields(user)) for user in found])
 
 
 @answers(endpoints.GET_USER)
@@ -112,20 +103,17 @@ async def change_user(call: Call, user_id: UserId, body: schema.UserChanges) -> 
 
     The e-mail address is part of the password's hash: its owner changes it on the page of the account.
     """
-    changes = {name: value for name in _PROFILE if (value := getattr(body, name)) is not None}
+    changes = {name: value for name in PROFILE if (value := getattr(body, name)) is not None}
     _check_profile(changes)
 
     def change(tx: Transaction) -> schema.UserDetails:
         user = _user_or_missing(tx, user_id)
-        call.before.append({name: getattr(user, name) for name in _PROFILE})
+        call.before.append({name: getattr(user, name) for name in PROFILE})
         changed = replace(user, **changes)
-        account_changes.set_profile(tx, user.id, **{name: getattr(changed, name) for name in _PROFILE})
+        account_changes.set_profile(tx, changed)
         return _user_details(tx, changed, call.now)
 
     return await call.write(change)
-
-
-_PROFILE = ("name", "country", "url", "language", "show_hosts", "send_email")
 
 
 def _check_profile(changes: dict[str, Any]) -> None:
@@ -280,7 +268,7 @@ async def create_token(call: Call, body: schema.NewToken) -> schema.CreatedToken
             expire_time=expire_time,
             rights=rights,
         )
-        return schema.CreatedToken(token=secret, **msgspec.structs.asdict(_token_reply(token, call.now)))
+        return form_of(schema.CreatedToken, _token_reply(token, call.now), token=secret)
 
     return await call.write(create)
 
@@ -305,22 +293,18 @@ async def revoke_token(call: Call, token_id: int) -> schema.Token:
     )
 
 
-def _news(item: NewsItem) -> schema.News:
-    return msgspec.convert(item, schema.News, from_attributes=True)
-
-
 @answers(endpoints.LIST_NEWS)
 async def list_news(call: Call, query: PageQuery) -> schema.NewsList:
     """List news, newest first."""
     before = users.MAX_ID if query.before is None else query.before
     found = await call.read(lambda db: users.list_news(db, limit=query.limit, before=before))
-    return schema.NewsList(news=[_news(item) for item in found])
+    return schema.NewsList(news=[form_of(schema.News, item) for item in found])
 
 
 @answers(endpoints.GET_NEWS)
 async def get_news(call: Call, news_id: int) -> schema.News:
     """Read a news item."""
-    return _news(await call.read(lambda db: users.news_item(db, news_id)))
+    return form_of(schema.News, await call.read(lambda db: users.news_item(db, news_id)))
 
 
 @answers(endpoints.ADD_NEWS, quiet=True)
@@ -329,7 +313,7 @@ async def add_news(call: Call, body: schema.NewNews) -> schema.News:
 
     def add(tx: Transaction) -> schema.News:
         news_id = interventions.publish_news(tx, call.ctx, body.title, body.text, call.actor)
-        return _news(users.news_item(tx, news_id))
+        return form_of(schema.News, users.news_item(tx, news_id))
 
     return await call.write_once(add, schema.News)
 
@@ -346,7 +330,7 @@ async def edit_news(call: Call, news_id: int, body: schema.NewsChanges) -> schem
         title = old.title if body.title is None else body.title
         text = old.text if body.text is None else body.text
         interventions.edit_news(tx, call.ctx, news_id, title, text, call.actor)
-        return _news(users.news_item(tx, news_id))
+        return form_of(schema.News, users.news_item(tx, news_id))
 
     return await call.ctx.store.awrite(edit)
 
@@ -361,7 +345,7 @@ async def withdraw_news(call: Call, news_id: int) -> schema.News:
     def withdraw(tx: Transaction) -> schema.News:
         item = users.news_item(tx, news_id)
         interventions.withdraw_news(tx, call.ctx, news_id, call.actor)
-        return _news(item)
+        return form_of(schema.News, item)
 
     return await call.ctx.store.awrite(withdraw)
 

@@ -11,6 +11,7 @@ from cobblestone.api_schema import batches as schema
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.apps import RulesBody
 from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.domain.values import form_of
 from cobblestone.domain.work import Workunit
 from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.api.people import task_fields
@@ -36,26 +37,17 @@ def _listed(db: Database, workunit: str) -> ListedWorkunit:
 
 
 def _fields(listed: ListedWorkunit, app: str) -> dict[str, Any]:
-    return {
-        "id": listed.workunit_id,
-        "name": listed.name,
-        "label": listed.label,
-        "app": app,
-        "batch": listed.batch_id,
-        "status": listed.status,
-        "created": listed.create_time,
-        "priority": listed.priority,
-    }
+    return {"id": listed.workunit_id, "app": app, "batch": listed.batch_id, "created": listed.create_time}
 
 
 def _details(db: Database, listed: ListedWorkunit) -> schema.WorkunitDetails:
     workunit = work.workunits(db, [listed.workunit_id])[listed.workunit_id]
-    limits = msgspec.to_builtins(workunit.limits)
-    del limits["rsc_bandwidth_bound"]
-    return schema.WorkunitDetails(
+    return form_of(
+        schema.WorkunitDetails,
+        listed,
+        workunit.limits,
+        workunit.rules,
         **_fields(listed, apps.app_by_id(db, listed.app_id).name),
-        **limits,
-        **msgspec.to_builtins(workunit.rules),
         command_line=workunit.command_line,
         inputs=[file.name for file in workunit.input_files],
         canonical_result=workunit.canonical_result_id,
@@ -80,7 +72,7 @@ async def list_workunits(call: Call, query: schema.WorkunitsQuery) -> schema.Wor
             status=query.status,
         )
         return schema.WorkunitList(
-            workunits=[schema.Workunit(**_fields(each, names[each.app_id])) for each in found]
+            workunits=[form_of(schema.Workunit, each, **_fields(each, names[each.app_id])) for each in found]
         )
 
     return await call.read(read)

@@ -14,9 +14,8 @@ from cobblestone.server.core.project import ProjectFolder, ProjectTexts
 from cobblestone.server.core.roles import DIVIDED_ROLES, SHARDED, Role, single_of
 from cobblestone.server.core.storage import FileStorage, archive_of, open_storage
 from cobblestone.service.context import CachedRead, ServiceContext
-from cobblestone.service.http.rate_limits import RateLimits
 from cobblestone.store.engine.database import Database
-from cobblestone.store.engine.process_group import ALL, ProcessGroup
+from cobblestone.store.engine.process_group import ALL
 from cobblestone.store.operation.figures import ProjectCounters, project_counters
 from cobblestone.store.work.archive import Archive
 from cobblestone.store.work.candidates import CandidateQueue
@@ -30,9 +29,7 @@ class ServerContext(ServiceContext):
     settings: Settings
     candidates: CandidateQueue = field(default_factory=CandidateQueue)
     offers: OfferCache = field(init=False)
-    limits: RateLimits = field(init=False)
     texts: ProjectTexts = field(init=False)
-    processes: ProcessGroup = field(init=False)  #: those of this project
     storage: FileStorage = field(init=False)
     archive: Archive = field(init=False)  #: purged jobs
     state: CachedRead[ProjectCounters] = field(init=False)  #: for all who ask for it
@@ -43,47 +40,26 @@ class ServerContext(ServiceContext):
     def __post_init__(self) -> None:
         self.storage = open_storage(self.folder.root, self.settings.storage)
         self.archive = archive_of(self.folder, self.settings, self.storage)
-        self.processes = self.store.process_group(DIVIDED_ROLES)
-        self.limits = RateLimits(self.settings.limits, share=self.processes.notify)
         self.texts = ProjectTexts(self.folder.root)
         self.offers = OfferCache(lambda: load_plan_classes(self.folder.root), self.settings.scheduler)
         self.state = CachedRead(self, lambda db: project_counters(db, now=self.clock()))
-        self.store.set_waker(self._on_commit)
-        self.store.on_rollback(self._invalidate_caches)
+        self.share(self.settings.limits, DIVIDED_ROLES)
+        self.store.on_rollback(lambda: self.invalidate({ALL}))
 
     def join_processes(self, roles: frozenset[Role]) -> None:
         """Work together with other processes: receive their signals, and share the work of ``roles`` with them."""
-        self.processes.join([each for each in SHARDED if each in roles], single_of(roles), self._on_notify)
+        self.processes.join([each for each in SHARDED if each in roles], single_of(roles), self.on_notify)
 
     def gui_urls(self) -> Mapping[str, str]:
         """Return the pages that clients show as buttons: path by title."""
         return {"Your account": "home.php", "Your tasks": "results.php", "Server status": "server_status.php"}
 
-    def _on_commit(self, names: set[str]) -> None:
-        # In the writer's thread, after a commit and before the next write: nothing in between sees an old copy.
-        self._invalidate(names)
-        self.signals.notify_threadsafe(names)
-        self.processes.notify(names)
-
-    def _on_notify(self, names: set[str]) -> None:
-        # In a thread of the process group.  What the writer's thread keeps is only marked as old.
-        self.limits.hear(names, now=self.clock())
-        if ALL in names:
-            self._invalidate_caches()
-            self.signals.notify_all_threadsafe()
-        else:
-            self._invalidate(names)
-            self.signals.notify_threadsafe(names)
-
-    def _invalidate(self, names: set[str]) -> None:
-        if "catalogue" in names:
+    def invalidate(self, names: set[str]) -> None:
+        """See `ServiceContext`: the offer, and the queue of candidates."""
+        if names & {"catalogue", ALL}:
             self.offers.invalidate()
-        if "candidates" in names:
+        if names & {"candidates", ALL}:
             self.candidates.invalidate()
-
-    def _invalidate_caches(self) -> None:
-        self.offers.invalidate()
-        self.candidates.invalidate()
 
 
 def free_bytes(ctx: ServerContext) -> int:

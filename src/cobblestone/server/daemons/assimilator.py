@@ -7,15 +7,12 @@ from collections.abc import Set
 from functools import partial
 from pathlib import Path
 
-import structlog
-
 from cobblestone.domain.apps import App
-from cobblestone.domain.errors import CobblestoneError, JobError, StoreError
+from cobblestone.domain.errors import JobError, StoreError
 from cobblestone.domain.texts import folder_name
 from cobblestone.domain.values import ResultId, WorkunitId
 from cobblestone.domain.work import AssimilateState, WorkunitError
 from cobblestone.ops.files import write_durably
-from cobblestone.policy.lifecycle.deadlines import next_attempt
 from cobblestone.policy.lifecycle.states import WorkunitView
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.storage import bring_outputs
@@ -27,12 +24,10 @@ from cobblestone.server.daemons.workers import Workers
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit import ledger
 from cobblestone.store.engine.database import Database, Transaction
-from cobblestone.store.engine.process_group import Lease, LeaseLost, Shards
+from cobblestone.store.engine.process_group import Lease, Shards
 from cobblestone.store.work import lifecycle
 from cobblestone.store.work.lifecycle import ToAssimilate
 from cobblestone.store.work.uploads import StoredOutput, output_content, outputs_of_results
-
-log = structlog.get_logger(__name__)
 
 BATCH = 200
 RETRY_SECONDS = 10.0
@@ -50,7 +45,13 @@ class Assimilator:
     def __init__(self, ctx: ServerContext, workers: Workers) -> None:
         self._ctx = ctx
         self._workers = workers
-        self.side_work = SideWork(ctx.processes, self.name)
+        self.side_work = SideWork(
+            ctx,
+            self.name,
+            failed="assimilation_failed",
+            first_pause=RETRY_SECONDS,
+            longest_pause=LONGEST_RETRY_SECONDS,
+        )
 
     async def step(self) -> int:
         """Handle up to a batch of workunits; return how many."""
@@ -73,26 +74,13 @@ class Assimilator:
         return len(done) + len(begun)
 
     async def _handle(self, app: App, item: ToAssimilate, outputs: list[StoredOutput], lease: Lease) -> None:
-        """Deliver one workunit, and record it; an error affects only this workunit."""
+        """Deliver one workunit, and record it."""
         workunit = item.view.workunit
         await bring_outputs(self._ctx.storage, self._ctx.folder.upload, outputs)
-        try:
-            amount = await self._hand_over(app, item, outputs, lease)
-            pays = not workunit.error_mask and pays_after_assimilation(app)
-            amounts = {workunit.id: amount or 0.0} if pays else {}
-            await self._ctx.store.awrite(
-                partial(self._transact, lease=lease, done=[item.view], amounts=amounts)
-            )
-        except LeaseLost as error:
-            log.warning("lease_lost", workunit=workunit.name, error=str(error))
-        except StoreError:
-            raise  # the database is away, which says nothing about the project's function
-        except (CobblestoneError, OSError) as error:
-            await self._ctx.store.awrite(partial(self._postpone, item=item, problem=str(error)))
-        except Exception as error:
-            log.exception("assimilation_failed", workunit=workunit.name)
-            problem = f"{type(error).__name__}: {error}"
-            await self._ctx.store.awrite(partial(self._postpone, item=item, problem=problem))
+        amount = await self._hand_over(app, item, outputs, lease)
+        pays = not workunit.error_mask and pays_after_assimilation(app)
+        amounts = {workunit.id: amount or 0.0} if pays else {}
+        await self._ctx.store.awrite(partial(self._transact, lease=lease, done=[item.view], amounts=amounts))
 
     async def _hand_over(
         self, app: App, item: ToAssimilate, outputs: list[StoredOutput], lease: Lease
@@ -138,18 +126,6 @@ class Assimilator:
         if amounts:
             self._pay(tx, amounts, now=now)
         lifecycle.mark_assimilated(tx, done, now=now)
-
-    def _postpone(self, tx: Transaction, *, item: ToAssimilate, problem: str) -> None:
-        n_failures = item.failures + 1
-        log.error("assimilation_failed", workunit=item.view.workunit.name, attempt=n_failures, error=problem)
-        until = next_attempt(
-            n_failures,
-            max_attempts=self._ctx.settings.checks.max_attempts,
-            first_pause=RETRY_SECONDS,
-            longest_pause=LONGEST_RETRY_SECONDS,
-            now=self._ctx.clock(),
-        )
-        lifecycle.postpone(tx, item.view.workunit.id, until=until, problem=problem)
 
     def _pay(self, tx: Transaction, amounts: dict[WorkunitId, float], *, now: float) -> None:
         """Grant the credit from the project's function, in the same write that records the assimilation."""

@@ -26,7 +26,6 @@ from cobblestone.server.core.context import ServerContext
 from cobblestone.server.credit.scales import kept_scales, update_scales
 from cobblestone.server.files.exports import last_export
 from cobblestone.store.credit import app_credit, contributions, history
-from cobblestone.store.credit import app_credit as averages
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation import ranking
 from cobblestone.store.people import account_changes, consents, credentials, hosts
@@ -74,7 +73,7 @@ class BadgeKeeper:
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
         self._rules = form_of(BadgeRules, ctx.settings.badges)
-        self._waiting: list[averages.Owner] = []
+        self._waiting: list[app_credit.Owner] = []
         self._after = 0
         self._ids: dict[Badge, int] = {}
         self._cutoffs: dict[float, float] = {}
@@ -83,7 +82,7 @@ class BadgeKeeper:
         """Check some of one kind; return 0 after the last of them."""
         ctx = self._ctx
         if not self._waiting:
-            self._waiting = list(averages.Owner)
+            self._waiting = list(app_credit.Owner)
             self._ids = await ctx.store.awrite(partial(ranking.badge_ids, badges=self._rules.badges))
         owner = self._waiting[0]
         if not self._after:
@@ -98,11 +97,11 @@ class BadgeKeeper:
             self._waiting.pop(0)
         return len(self._waiting)
 
-    def _read_cutoffs(self, db: Database, *, owner: averages.Owner) -> dict[float, float]:
+    def _read_cutoffs(self, db: Database, *, owner: app_credit.Owner) -> dict[float, float]:
         found = {percent: ranking.rank_cutoff(db, owner, percent) for percent in self._rules.rank_percent}
         return {percent: cutoff for percent, cutoff in found.items() if cutoff is not None}
 
-    def _look(self, db: Database, *, owner: averages.Owner) -> tuple[Changes, int]:
+    def _look(self, db: Database, *, owner: app_credit.Owner) -> tuple[Changes, int]:
         """Return the changes for the next ones, and the number of the last of them; 0: there are no more."""
         rows = ranking.credit_after(db, owner, self._after, limit=BADGE_CHUNK)
         present = ranking.badges_of(db, owner, [row[0] for row in rows])
@@ -153,17 +152,17 @@ class StatisticsUpdater:
 
     async def _go_round(self) -> AsyncIterator[bool]:
         store = self._ctx.store
-        for table in averages.AVERAGE_TABLES:
-            after: averages.Key | None = table.before_all
+        for table in app_credit.AVERAGE_TABLES:
+            after: app_credit.Key | None = table.before_all
             while after is not None:
                 now = self._ctx.clock()
                 idle, after = await store.aread(
-                    partial(averages.find_idle, table=table, after=after, now=now)
+                    partial(app_credit.find_idle, table=table, after=after, now=now)
                 )
                 yield True
-                for start in range(0, len(idle), averages.IDLE_PORTION):
-                    portion = idle[start : start + averages.IDLE_PORTION]
-                    await store.awrite(partial(averages.decay_idle, table=table, idle=portion, now=now))
+                for start in range(0, len(idle), app_credit.IDLE_PORTION):
+                    portion = idle[start : start + app_credit.IDLE_PORTION]
+                    await store.awrite(partial(app_credit.decay_idle, table=table, idle=portion, now=now))
                     yield True
 
 

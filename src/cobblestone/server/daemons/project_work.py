@@ -21,7 +21,7 @@ from typing import Any
 from cobblestone.domain.apps import ComparisonRule
 from cobblestone.domain.errors import CobblestoneError, JobError
 from cobblestone.domain.reasons import Reason, joined, phrase, sayable_reason
-from cobblestone.domain.values import ResultId
+from cobblestone.domain.values import ResultId, form_of
 from cobblestone.domain.work import OutputSpec
 from cobblestone.ops.policies import load_file
 from cobblestone.policy.validation import comparison as comparing
@@ -220,14 +220,7 @@ class _Comparison:
         task = self._task
         amount = _call(
             project_function(task.project_folder, task.credit_function),
-            CreditedResult(
-                id=result.result_id,
-                name=result.name,
-                outputs=self._paths(result.result_id),
-                elapsed_time=result.elapsed_time,
-                cpu_time=result.cpu_time,
-                peak_flops=result.peak_flops,
-            ),
+            form_of(CreditedResult, result, id=result.result_id, outputs=self._paths(result.result_id)),
         )
         if isinstance(amount, bool) or not isinstance(amount, int | float):
             raise JobError(f"{task.credit_function} must return an amount of credit, not {amount!r}.")
@@ -251,11 +244,9 @@ def assimilate(task: AssimilationTask) -> float | None:
         }
         answer = _call(
             function,
-            AssimilatedWorkunit(
-                id=task.id,
-                name=task.name,
-                label=task.label,
-                batch_id=task.batch_id,
+            form_of(
+                AssimilatedWorkunit,
+                task,
                 succeeded=not task.error,
                 error=task.error or None,
                 outputs=_write_outputs(Path(folder), contents),

@@ -1,15 +1,23 @@
-"""Workunits that a daemon processes one by one beside its rounds, so that a slow one delays no other."""
+"""Workunits that a daemon processes one by one beside its rounds, so that a slow one delays no other.
+
+One that fails is tried again later, a limited number of times.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Set
+from collections.abc import AsyncGenerator, Callable, Coroutine, Set
+from contextlib import asynccontextmanager
 
 import structlog
 
-from cobblestone.domain.errors import StoreError
+from cobblestone.domain.errors import CobblestoneError, StoreError
 from cobblestone.domain.values import WorkunitId
-from cobblestone.store.engine.process_group import ProcessGroup
+from cobblestone.policy.lifecycle.deadlines import next_attempt
+from cobblestone.server.core.context import ServerContext
+from cobblestone.store.engine.database import Transaction
+from cobblestone.store.engine.process_group import LeaseLost
+from cobblestone.store.work import lifecycle
 
 log = structlog.get_logger(__name__)
 
@@ -24,9 +32,14 @@ Work = Callable[[], Coroutine[None, None, None]]
 class SideWork:
     """The unfinished work of one daemon, which keeps its shards while there is some."""
 
-    def __init__(self, processes: ProcessGroup, role: str) -> None:
-        self._processes = processes
+    def __init__(
+        self, ctx: ServerContext, role: str, *, failed: str, first_pause: float, longest_pause: float
+    ) -> None:
+        """``failed``: event in the log when work on a workunit fails; each pause after that is twice the one before (seconds)."""
+        self._ctx = ctx
         self._role = role
+        self._failed = failed
+        self._pauses = (first_pause, longest_pause)
         self._tasks: dict[WorkunitId, asyncio.Task[None]] = {}
         self._failure: Exception | None = None  # of the last work that failed, until a round tells of it
 
@@ -59,11 +72,48 @@ class SideWork:
         if failure is not None:
             raise failure
 
+    @asynccontextmanager
+    async def attempt(self, workunit_id: WorkunitId) -> AsyncGenerator[None]:
+        """Carry out a block for a workunit; if it fails, note why, and when it is tried again.
+
+        Raises:
+            StoreError: database or file storage are away, which says nothing about the workunit.
+        """
+        try:
+            yield
+        except LeaseLost as error:
+            log.warning("lease_lost", workunit=workunit_id, error=str(error))
+        except StoreError:
+            raise
+        except (CobblestoneError, OSError) as error:
+            await self._postpone(workunit_id, str(error))
+        except Exception as error:
+            log.exception(self._failed, workunit=workunit_id)
+            await self._postpone(workunit_id, f"{type(error).__name__}: {error}")
+
+    async def _postpone(self, workunit_id: WorkunitId, problem: str) -> None:
+        ctx, (first, longest) = self._ctx, self._pauses
+
+        def write(tx: Transaction) -> None:
+            n_failures = lifecycle.handler_failures(tx, workunit_id) + 1
+            log.error(self._failed, workunit=workunit_id, attempt=n_failures, error=problem)
+            until = next_attempt(
+                n_failures,
+                max_attempts=ctx.settings.checks.max_attempts,
+                first_pause=first,
+                longest_pause=longest,
+                now=ctx.clock(),
+            )
+            lifecycle.postpone(tx, workunit_id, until=until, problem=problem)
+
+        await ctx.store.awrite(write)
+
     async def _do(self, workunit_id: WorkunitId, work: Work) -> None:
-        with self._processes.lease_shards(self._role):
+        with self._ctx.processes.lease_shards(self._role):
             try:
-                await work()
-            except StoreError as error:  # the database or the file storage is away
+                async with self.attempt(workunit_id):
+                    await work()
+            except StoreError as error:
                 log.warning("side_work_put_off", daemon=self._role, workunit=workunit_id, error=str(error))
                 self._failure = error
             except Exception as error:

@@ -23,12 +23,7 @@ from cobblestone.policy.credit import host_records
 from cobblestone.policy.dispatch.limits import after_failure
 from cobblestone.policy.lifecycle.application import advance_assimilation, advance_files, advance_inputs
 from cobblestone.policy.lifecycle.states import Cause, TimeOutResult, Transition, WorkunitView
-from cobblestone.policy.lifecycle.transition import (
-    LifecycleTiming,
-    apply_transition,
-    lost_for_credit,
-    next_transition,
-)
+from cobblestone.policy.lifecycle.transition import apply_transition, lost_for_credit, next_transition
 from cobblestone.policy.validation.canonical import ValidationReport, apply_decision, results_to_check
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.credit.grant_batch import GrantBatch
@@ -48,17 +43,11 @@ class Finisher:
     """Advances workunits within one write; used for that write."""
 
     def __init__(
-        self,
-        ctx: ServerContext,
-        tx: Transaction,
-        timing: LifecycleTiming,
-        new_ids: Iterator[ResultId],
-        *,
-        now: float,
+        self, ctx: ServerContext, tx: Transaction, new_ids: Iterator[ResultId], *, now: float
     ) -> None:
         self._ctx = ctx
         self._tx = tx
-        self._timing = timing
+        self._delete_delay = ctx.settings.files.delete_delay
         self._new_ids = new_ids
         self._now = now
         self._apps = ctx.offers.get(tx).catalogue.apps
@@ -73,7 +62,7 @@ class Finisher:
         moved = {view.workunit.id: view for view in self._validated(views)}
         moved |= {view.workunit.id: view for view in self._handed_over(list((after | moved).values()))}
         for id_, view in moved.items():
-            transition = next_transition(view, timing=self._timing, now=self._now)
+            transition = next_transition(view, delete_delay=self._delete_delay, now=self._now)
             moved[id_] = apply_transition(view, transition, self._now, self._new_ids)
         moved |= {view.workunit.id: view for view in self._without_files(list(moved.values()))}
         return list((after | moved).values())
@@ -151,7 +140,7 @@ class Transitioner:
     def __init__(self, ctx: ServerContext, *, finishes: bool = False) -> None:
         """Create the daemon; with ``finishes`` it completes simple jobs, as the process also has the later roles."""
         self._ctx = ctx
-        self._timing = LifecycleTiming(delete_delay_seconds=ctx.settings.files.delete_delay)
+        self._delete_delay = ctx.settings.files.delete_delay
         self._finishes = finishes
         self._portion = Portion(FINISHED_AT_ONCE if finishes else BATCH)
 
@@ -189,7 +178,7 @@ class Transitioner:
         found_apps = self._ctx.offers.get(tx).catalogue.apps
         due = lifecycle.due_workunits(tx, now=now, limit=limit)
         due = checks_drawn(tx, due, found_apps, secret=self._ctx.secret)
-        decided = [(view, next_transition(view, timing=self._timing, now=now)) for view in due]
+        decided = [(view, next_transition(view, delete_delay=self._delete_delay, now=now)) for view in due]
         if finish and due:
             self._apply_and_finish(tx, decided, now=now)
         else:
@@ -205,7 +194,7 @@ class Transitioner:
         self, tx: Transaction, decided: list[tuple[WorkunitView, Transition]], *, now: float
     ) -> None:
         new_ids = lifecycle.ids_of_new_results()
-        finisher = Finisher(self._ctx, tx, self._timing, new_ids, now=now)
+        finisher = Finisher(self._ctx, tx, new_ids, now=now)
         after = finisher.finish([apply_transition(view, each, now, new_ids) for view, each in decided])
         before = (view for view, _ in decided)
         changes = zip(before, after, strict=True)

@@ -15,10 +15,9 @@ from itertools import chain
 import structlog
 
 from cobblestone.domain.apps import App
-from cobblestone.domain.errors import CobblestoneError, JobError, StoreError
+from cobblestone.domain.errors import JobError, StoreError
 from cobblestone.domain.reasons import Reason, phrase, sayable
-from cobblestone.domain.values import ResultId, WorkunitId
-from cobblestone.policy.lifecycle.deadlines import next_attempt
+from cobblestone.domain.values import ResultId, WorkunitId, form_of
 from cobblestone.policy.lifecycle.states import WorkunitView
 from cobblestone.policy.validation import canonical
 from cobblestone.policy.validation.archives import ReadLimits
@@ -58,7 +57,13 @@ class Validator:
         self._ctx = ctx
         self._workers = workers
         self._portion = Portion(DECIDED_AT_ONCE)
-        self.side_work = SideWork(ctx.processes, self.name)
+        self.side_work = SideWork(
+            ctx,
+            self.name,
+            failed="validation_failed",
+            first_pause=RETRY_SECONDS,
+            longest_pause=LONGEST_RETRY_SECONDS,
+        )
 
     async def step(self) -> int:
         """Handle up to a batch of workunits; return how many."""
@@ -92,13 +97,8 @@ class Validator:
             log.exception("validation_failed_of_batch", workunits=len(part))
         slow: list[WorkunitId] = []
         for id_ in part:
-            try:
+            async with self.side_work.attempt(id_):
                 slow += await self._ctx.store.awrite(partial(self._decide_by_checksum, ids=[id_]))
-            except StoreError:
-                raise
-            except Exception as error:
-                log.exception("validation_failed", workunit=id_)
-                await self._postpone(id_, f"{type(error).__name__}: {error}")
         return slow
 
     def _decide_by_checksum(self, tx: Transaction, *, ids: list[WorkunitId]) -> list[WorkunitId]:
@@ -125,21 +125,12 @@ class Validator:
                 self.side_work.begin(view.workunit.id, work)
 
     async def _validate_in_worker(self, app: App, view: WorkunitView, outputs: Outputs) -> None:
-        """Compare, then decide; an error affects only this workunit.
+        """Compare, then decide.
 
         The decision needs no lease: it is made on rows that are read and locked by its own write.
         """
-        id_ = view.workunit.id
-        try:
-            report = await self._report(app, view, outputs)
-            await self._ctx.store.awrite(partial(self._decide, id_=id_, report=report))
-        except StoreError:
-            raise  # the database is away, which says nothing about the workunit
-        except CobblestoneError as error:
-            await self._postpone(id_, str(error))
-        except Exception as error:
-            log.exception("validation_failed", workunit=view.workunit.name)
-            await self._postpone(id_, f"{type(error).__name__}: {error}")
+        report = await self._report(app, view, outputs)
+        await self._ctx.store.awrite(partial(self._decide, id_=view.workunit.id, report=report))
 
     async def _report(self, app: App, view: WorkunitView, outputs: Outputs) -> canonical.ValidationReport:
         if not outputs:
@@ -152,15 +143,8 @@ class Validator:
             rule=app.comparison,
             specs=view.workunit.output_specs,
             results=tuple(
-                project_work.ResultOutputs(
-                    result_id=result.id,
-                    outputs=tuple(outputs[result.id]),
-                    name=result.name,
-                    elapsed_time=result.elapsed_time,
-                    cpu_time=result.cpu_time,
-                    peak_flops=result.peak_flops,
-                )
-                for result in (by_id[id_] for id_ in ids)
+                form_of(project_work.ResultOutputs, by_id[id_], result_id=id_, outputs=tuple(outputs[id_]))
+                for id_ in ids
             ),
             credit_function=app.credit_function,
             pairs=canonical.pairs_to_compare(view, ids),
@@ -271,23 +255,6 @@ class Validator:
         now = self._ctx.clock()
         decided, credit = judge_and_grant(self._ctx, tx, reports, now=now)
         lifecycle.apply_decisions(tx, decided, credit, now=now)
-
-    async def _postpone(self, id_: WorkunitId, problem: str) -> None:
-        """Check a workunit again later, a limited number of times."""
-
-        def write(tx: Transaction) -> None:
-            n_failures = lifecycle.handler_failures(tx, [id_]).get(id_, 0) + 1
-            log.error("validation_failed", workunit=id_, attempt=n_failures, error=problem)
-            until = next_attempt(
-                n_failures,
-                max_attempts=self._ctx.settings.checks.max_attempts,
-                first_pause=RETRY_SECONDS,
-                longest_pause=LONGEST_RETRY_SECONDS,
-                now=self._ctx.clock(),
-            )
-            lifecycle.postpone(tx, id_, until=until, problem=problem)
-
-        await self._ctx.store.awrite(write)
 
 
 def _load(db: Database, *, ids: list[WorkunitId], with_data: bool = False) -> Work:

@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.http.fair_queue import FairQueue, ServerBehind
-from cobblestone.service.http.rate_limits import client_address, limit_key
+from cobblestone.service.rate_limits import client_address, limit_key
 from cobblestone.store.catalog.files import fan_out, place_of
 from cobblestone.wire.project.upload import legal_file_name
 

@@ -25,8 +25,8 @@ from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError, Sto
 from cobblestone.ops.files import sync_folder
 from cobblestone.server.core.context import ServerContext, disk_is_full
 from cobblestone.service.http.fair_queue import FairQueue, ServerBehind
-from cobblestone.service.http.rate_limits import client_address, limit_key
 from cobblestone.service.http.requests import BodyStream, answer
+from cobblestone.service.rate_limits import client_address, limit_key
 from cobblestone.store.catalog.files import place_of
 from cobblestone.store.engine.database import Asks, Transaction
 from cobblestone.store.work import uploads as stored

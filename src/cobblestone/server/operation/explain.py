@@ -19,7 +19,7 @@ from cobblestone.domain.work import Outcome, Result, ServerState, ValidateState,
 from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM
 from cobblestone.policy.dispatch.status import HostStatus, Shortage, for_submitter, host_status, shortage
 from cobblestone.policy.lifecycle.states import WorkunitView
-from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
+from cobblestone.policy.lifecycle.transition import next_transition
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.operation.reach import Survey, choose_for, request_of
@@ -49,9 +49,7 @@ def told(why: Reason) -> Explanation:
     return Explanation(code=why.code, text=why.text(), values=dict(why.values))
 
 
-def explain_host(
-    ctx: ServerContext, db: Database, offer: Offer, host_id: int, *, now: float
-) -> HostExplanation:
+def explain_host(db: Database, offer: Offer, host_id: int, *, now: float) -> HostExplanation:
     """Ask the dispatch rule on behalf of a host, as its client last described it.
 
     Raises:
@@ -238,7 +236,7 @@ def _state_of(view: WorkunitView, now: float) -> Iterator[Reason]:
         yield reason(
             "committed_version", "Its results must all use app version {id}.", id=workunit.app_version_id
         )
-    change = next_transition(view, timing=LifecycleTiming(), now=now)
+    change = next_transition(view, now=now)
     yield from change.reasons
     if workunit.transition_time is not None and not change.effects:
         yield reason(

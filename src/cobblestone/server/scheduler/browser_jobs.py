@@ -11,7 +11,7 @@ from cobblestone.domain import pyodide
 from cobblestone.domain.apps import BROWSER_PLATFORM, BROWSER_SILENCE
 from cobblestone.domain.hosts import Host, HostAppVersion
 from cobblestone.domain.people import User
-from cobblestone.domain.values import changed
+from cobblestone.domain.values import changed, form_of
 from cobblestone.domain.work import ExitStatus
 from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits
 from cobblestone.server.core.offer import Offer
@@ -173,16 +173,7 @@ def _file(ref: FileRef, files: Mapping[str, FileInfo]) -> schema.BrowserFile:
 
 
 def _output(ref: FileRef, info: OutputFileInfo) -> schema.BrowserOutput:
-    header = write_upload_header(
-        FileUpload(
-            name=info.name,
-            xml_signature=info.xml_signature,
-            max_nbytes=info.max_nbytes,
-            nbytes=_PLACE,
-            md5_cksum="",
-            offset=0,
-        )
-    )
+    header = write_upload_header(form_of(FileUpload, info, nbytes=_PLACE, md5_cksum="", offset=0))
     return schema.BrowserOutput(
         open_name=ref.open_name or ref.file_name,
         max_nbytes=info.max_nbytes,

@@ -21,8 +21,8 @@ from cobblestone.server.scheduler.exchange import BAD_KEY_DELAY, SchedulerExchan
 from cobblestone.server.scheduler.reply import Links
 from cobblestone.server.scheduler.work_request import first_questions
 from cobblestone.service.http.fair_queue import FairQueue, ServerBehind
-from cobblestone.service.http.rate_limits import client_address, limit_key
 from cobblestone.service.http.requests import BodyTooLarge, answer, read_all
+from cobblestone.service.rate_limits import client_address, limit_key
 from cobblestone.store.engine.database import Asks, Transaction
 from cobblestone.store.work.rows import LOCKED_HOSTS, LOCKED_WORKUNITS
 from cobblestone.wire.scheduler.reply import Message, SchedulerReply, write_scheduler_reply

@@ -10,6 +10,7 @@ import structlog
 from cobblestone.domain.hosts import Host, HostAppVersion, network_of
 from cobblestone.domain.people import User
 from cobblestone.domain.reasons import Reason, exit_advice, reason
+from cobblestone.domain.values import form_of
 from cobblestone.domain.work import Outcome
 from cobblestone.ops.settings import SchedulerSection
 from cobblestone.policy.credit.early_systems import counted_operations
@@ -168,12 +169,7 @@ def take_kept_files(
         )
         if challenge is not None:
             record = asked(record, challenge)
-            reply.file_challenge = FileChallenge(
-                file_name=challenge.file_name,
-                nonce=challenge.nonce,
-                offset=challenge.offset,
-                length=challenge.length,
-            )
+            reply.file_challenge = form_of(FileChallenge, challenge)
     kept_files.save(tx, host.id, record)
     reply.delete_files += listed.unneeded
     if listed.new:

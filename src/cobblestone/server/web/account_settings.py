@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from starlette.responses import Response
@@ -13,12 +14,12 @@ from cobblestone.domain.people import ConsentKind, Scope, User
 from cobblestone.server.accounts import ownership
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
-from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import NAMES
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages import fields
 from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError
+from cobblestone.service.rate_limits import TooManyAttempts
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import account_changes, consents
 from cobblestone.store.people import credentials as tokens
@@ -57,18 +58,18 @@ class AccountSettingsPages(SecurityPages):
 
     async def _save_profile(self, visit: ProjectVisit, user: User, form: Mapping[str, str]) -> Response:
         language, now = form.get("language", ""), visit.ctx.clock()
+        changed = replace(
+            user,
+            name=form["user_name"].strip(),
+            country=form.get("country", "").strip(),
+            url=form.get("url", "").strip(),
+            language=language,
+            show_hosts="show_hosts" in form,
+            send_email="send_email" in form,
+        )
 
         def change(tx: Transaction) -> None:
-            account_changes.set_profile(
-                tx,
-                user.id,
-                name=form["user_name"].strip(),
-                country=form.get("country", "").strip(),
-                url=form.get("url", "").strip(),
-                language=language,
-                show_hosts="show_hosts" in form,
-                send_email="send_email" in form,
-            )
+            account_changes.set_profile(tx, changed)
             agreed = "statistics" in form
             consents.record(tx, user.id, ConsentKind.STATISTICS, agreed, source="account.php", now=now)
 

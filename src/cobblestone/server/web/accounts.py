@@ -13,6 +13,7 @@ Programs that look through mails open links too.  Opening one changes nothing, t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,13 +28,13 @@ from cobblestone.server.operation.institute import BEGUN_SECONDS, InstituteLogIn
 from cobblestone.server.web.account_settings import SecurityPages, profile_problems
 from cobblestone.server.web.presentation.feeds import newest_message
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
-from cobblestone.service.http.rate_limits import TooManyAttempts, limit_key, refuse_after
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import too_many
 from cobblestone.service.pages.joining import JoiningPages
 from cobblestone.service.pages.mailed_links import ask_for_link
 from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError
+from cobblestone.service.rate_limits import TooManyAttempts, limit_key, refuse_after
 from cobblestone.store.credit.history import CreditOwner
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation import page_queries
@@ -183,10 +184,9 @@ class AccountFinishPages(Pages[ProjectSite]):
         """Return the account of a key that may be completed; None if there is none, or it is no longer new."""
         limits, address, now = visit.ctx.limits, limit_key(visit.address), visit.ctx.clock()
         try:
-            refuse_after(limits.lookups.wait(address, now=now))
+            refuse_after(limits.lookups.attempt(address, now=now))
         except TooManyAttempts as error:
             raise PageError(429, _("Not now"), too_many(error)) from None
-        limits.lookups.take(address, now=now)
         found = await visit.read(lambda db: users.user_by_authenticator(db, key))
         if found is None:
             return None
@@ -196,18 +196,15 @@ class AccountFinishPages(Pages[ProjectSite]):
 
     async def _store(self, visit: ProjectVisit, user: User, form: dict[str, str]) -> None:
         now, settings = visit.ctx.clock(), visit.ctx.settings.accounts
+        changed = replace(
+            user,
+            name=form["user_name"].strip(),
+            country=form.get("country", "").strip(),
+            show_hosts="show_hosts" in form if settings.computers == "asked" else user.show_hosts,
+        )
 
         def change(tx: Transaction) -> None:
-            account_changes.set_profile(
-                tx,
-                user.id,
-                name=form["user_name"].strip(),
-                country=form.get("country", "").strip(),
-                url=user.url,
-                language=user.language,
-                show_hosts="show_hosts" in form if settings.computers == "asked" else user.show_hosts,
-                send_email=user.send_email,
-            )
+            account_changes.set_profile(tx, changed)
             agreed = "statistics" in form
             consents.record(tx, user.id, ConsentKind.STATISTICS, agreed, source="account_finish.php", now=now)
 

@@ -117,7 +117,7 @@ class HostPages(Pages[ProjectSite]):
         """Return what the computer would get if it asked for work now."""
         ctx = visit.ctx
         offer = await ctx.store.awrite(ctx.offers.get)
-        return await ctx.store.aread(lambda db: explain_host(ctx, db, offer, host.id, now=ctx.clock()))
+        return await ctx.store.aread(lambda db: explain_host(db, offer, host.id, now=ctx.clock()))
 
     # -- what its owner may do ----------------------------------------------------------------------
 

@@ -1,7 +1,5 @@
 """Pages of operators: overview, search, batches, workunits, hosts, users, versions, error rates, audit log.
 
-Pages of operators: overview, search, batches, workunits, hosts, users, versions, audit log.
-
 Visitors who are not logged in are sent to the log-in form; other users get 403.  Every change is a posted form with a
 token, carried out by the functions behind the API (``server/operation/interventions.py``), and noted in the audit log.
 """

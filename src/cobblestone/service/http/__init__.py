@@ -1,4 +1,4 @@
-"""HTTP of a service: connections, bodies of requests, rate limits.
+"""HTTP of a service: connections, and bodies of requests.
 
 It knows settings and metrics; no page and no protocol of the family.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,12 +12,13 @@ import structlog
 from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from cobblestone.api_schema import values as schema
 from cobblestone.domain import errors
 from cobblestone.domain.reasons import Reason
-from cobblestone.service.http.rate_limits import AttemptBucket, minutes
 from cobblestone.service.http.requests import BodyTooLarge, read_body
+from cobblestone.service.rate_limits import AttemptBucket, minutes
 from cobblestone.store.people.credentials import IssuedToken
 
 
@@ -35,13 +36,7 @@ class ApiProblem(errors.CobblestoneError):
         self.headers: dict[str, str] = {}
 
 
-def unknown_path(path: str, hint: str) -> ApiProblem:
-    """Return the error for an unknown path."""
-    return ApiProblem(404, "unknown_path", f"There is nothing at {path[:200]}.", hint)
-
-
-def wrong_method(method: str, allowed: Iterable[str]) -> ApiProblem:
-    """Return the error for a known path with another method."""
+def _wrong_method(method: str, allowed: Iterable[str]) -> ApiProblem:
     names = ", ".join(sorted(allowed))
     problem = ApiProblem(405, "wrong_method", f"{method} is not possible here.", f"Possible: {names}.")
     problem.headers["Allow"] = names
@@ -158,7 +153,7 @@ class Tokens:
 def count_question(limit: AttemptBucket, token: IssuedToken, *, now: float, hint: str = "") -> None:
     """Count a question of a token.  Raises ApiProblem after too many."""
     key = str(token.id)
-    wait = limit.wait(key, now=now)
+    wait = limit.attempt(key, now=now)
     if wait > 0:
         problem = ApiProblem(
             429,
@@ -168,7 +163,6 @@ def count_question(limit: AttemptBucket, token: IssuedToken, *, now: float, hint
         )
         problem.headers["Retry-After"] = str(int(wait) + 1)
         raise problem
-    limit.take(key, now=now)
 
 
 async def read_bounded(request: Request, max_body: int) -> bytes:
@@ -257,3 +251,34 @@ async def answered(request: Request, call: Callable[[], Awaitable[Response]]) ->
         else:
             log.exception("api_failed", path=request.url.path, error=str(error))
         return response_for(error)
+
+
+#: All that the routes take: a method that a path does not know gets the API's own error.
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+
+
+def route(path: str, answers: Mapping[str, Callable[[Request], Awaitable[Response]]]) -> Route:
+    """Return the route of a path of the API; the method of a request selects what answers it."""
+
+    async def dispatch(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+
+        async def call() -> Response:
+            if method not in answers:
+                raise _wrong_method(request.method, answers)
+            return await answers[method](request)
+
+        return await answered(request, call)
+
+    return Route(schema.PREFIX + path, dispatch, methods=METHODS)
+
+
+def unknown_paths(hint: str) -> Route:
+    """Return the route of all other paths of the API, which are errors."""
+
+    async def refuse(request: Request) -> Response:
+        return response_for(
+            ApiProblem(404, "unknown_path", f"There is nothing at {request.url.path[:200]}.", hint)
+        )
+
+    return Route("/api/{rest:path}", refuse, methods=METHODS)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.languages import ngettext
 from cobblestone.service.pages import wording
+from cobblestone.service.rate_limits import TooManyAttempts
 from cobblestone.wire.project.account import MAX_USER_NAME, legal_email_addr, user_name_problem
 
 MAX_PASSWORD = 200

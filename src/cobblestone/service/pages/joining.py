@@ -8,11 +8,11 @@ from typing import Any, Protocol
 from starlette.responses import Response
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import address_problem, name_problem, password_problem, too_many
 from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import Site, Visit
+from cobblestone.service.rate_limits import TooManyAttempts
 from cobblestone.wire.project.account import WebRpcError, WebRpcFailure
 
 A = Any  # the account of a service, and its visits; these pages do not look into them

@@ -12,10 +12,10 @@ from typing import Any
 from starlette.responses import Response
 
 from cobblestone.service.account_links import AccountLinks
-from cobblestone.service.http.rate_limits import TooManyAttempts
 from cobblestone.service.pages.fields import address_problem, password_problem, too_many
 from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import Site, Visit
+from cobblestone.service.rate_limits import TooManyAttempts
 
 A = Any  # the account of a service, and its visits; these pages do not look into them
 

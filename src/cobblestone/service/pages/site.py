@@ -30,7 +30,6 @@ from cobblestone.domain.errors import CobblestoneError, StoreError
 from cobblestone.ops.aside import read_aside
 from cobblestone.service import languages
 from cobblestone.service.context import ProcessContext, ServiceContext
-from cobblestone.service.http.rate_limits import client_address
 from cobblestone.service.http.requests import BodyTooLarge, read_body
 from cobblestone.service.languages import NAMES, chosen, current, ngettext, use_language
 from cobblestone.service.languages import gettext as _
@@ -38,6 +37,7 @@ from cobblestone.service.pages import wording
 from cobblestone.service.pages.sessions import Account, Session, Sessions
 from cobblestone.service.pages.static_files import HTTPS_ONLY, SECURITY_HEADERS, StaticFiles
 from cobblestone.service.pages.texts import excerpt, markdown
+from cobblestone.service.rate_limits import client_address
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.wire.project.account import WebRpcFailure, parse_web_query
 

@@ -20,7 +20,7 @@ from cobblestone.policy.dispatch.limits import after_failure, after_valid
 from cobblestone.policy.dispatch.reports import AcceptedReport
 from cobblestone.policy.lifecycle.application import advance, advance_assimilation, apply_transition
 from cobblestone.policy.lifecycle.states import Cause, TimeOutResult, WorkunitView, is_over, is_unsent
-from cobblestone.policy.lifecycle.transition import LifecycleTiming, next_transition
+from cobblestone.policy.lifecycle.transition import next_transition
 from cobblestone.policy.validation.canonical import (
     OutputCheck,
     ValidationReport,
@@ -30,7 +30,6 @@ from cobblestone.policy.validation.canonical import (
     results_to_check,
 )
 
-_TIMING = LifecycleTiming()
 NOW, _PASSED, _NEVER = 0.0, -1.0, math.inf
 #: Stages, and steps of each kind, that are remembered; workunits with dozens of results are hardly ever alike.
 _MOST = 4096
@@ -94,7 +93,7 @@ def looked_at(stage: Stage, late: tuple[ResultId, ...], *, out: bool) -> Step:
     rated: list[tuple[_Rating, list[ResultId]]] = []
     timed_out, canonical = 0, None
     while True:  # a transition is a fixed point, so the next one would have no effect
-        transition = next_transition(view, timing=_TIMING, now=NOW)
+        transition = next_transition(view, now=NOW)
         lost = sorted(each.result_id for each in transition.effects if isinstance(each, TimeOutResult))
         timed_out += len(lost)
         rated.append((after_failure, lost))

@@ -90,7 +90,7 @@ def update_app(tx: Transaction, app: App, *, form: JobForm | None = None) -> App
     if changed == 0:
         raise NotFound(f"There is no app {app.id}.")
     if form is not None:
-        tx.execute("UPDATE app SET command = ? WHERE id = ?", (to_json(form), app.id))
+        tx.change("app", app.id, command=to_json(form))
     tx.wake(CATALOGUE_CHANGED)
     return app
 
@@ -160,7 +160,7 @@ def set_version_deprecated(tx: Transaction, version_id: AppVersionId, deprecated
     Raises:
         NotFound: there is no such version.
     """
-    tx.execute("UPDATE app_version SET deprecated = ? WHERE id = ?", (int(deprecated), version_id))
+    tx.change("app_version", version_id, deprecated=int(deprecated))
     tx.wake(CATALOGUE_CHANGED)
     return tx.needed(
         _VERSIONS, "app_version WHERE id = ?", (version_id,), f"There is no app version {version_id}."
@@ -186,7 +186,7 @@ def set_signatures(tx: Transaction, signatures: Mapping[str, str]) -> int:
             for file in version.files
         )
         if signed != version.files:
-            tx.execute("UPDATE app_version SET files = ? WHERE id = ?", (to_json(signed), version.id))
+            tx.change("app_version", version.id, files=to_json(signed))
             changed += 1
     tx.wake(CATALOGUE_CHANGED)
     return changed

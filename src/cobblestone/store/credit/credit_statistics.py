@@ -78,7 +78,7 @@ def save_version_statistics(tx: Transaction, changed: Mapping[AppVersionId, Vers
 
 def save_min_avg_pfc(tx: Transaction, app_id: AppId, average: float) -> None:
     """Store the mean of an app's more efficient kind of versions."""
-    tx.execute("UPDATE app SET min_avg_pfc = ? WHERE id = ?", (average, app_id))
+    tx.change("app", app_id, min_avg_pfc=average)
 
 
 def seconds_since_scales(tx: Transaction, *, now: float) -> float:

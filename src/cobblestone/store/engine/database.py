@@ -132,6 +132,11 @@ class Transaction(Database):
             raise StoreError("The database gave no id to a new row.")
         return int(row[0])
 
+    def change(self, table: str, row_id: int, /, **columns: object) -> bool:
+        """Set columns of the row with an id; return whether there is one."""
+        values = ", ".join(f"{name} = ?" for name in columns)
+        return self.execute(f"UPDATE {table} SET {values} WHERE id = ?", (*columns.values(), row_id)) > 0
+
     @property
     def claiming(self) -> str:
         """See `Database.claiming`."""

@@ -137,10 +137,10 @@ class RowMapper(Generic[T]):
         mapper.columns = ", ".join(mapper.names)
         return mapper
 
-    def writer(self, *, without: Iterable[str] = ()) -> RowWriter[T]:
-        """Return a writer of values, for all fields ``without`` some."""
-        left_out = set(without)
-        places = [place for place, each in enumerate(self._stored) if each.field not in left_out]
+    def writer(self, *, only: Iterable[str] = (), without: Iterable[str] = ()) -> RowWriter[T]:
+        """Return a writer of values, for ``only`` some fields, or for all ``without`` some."""
+        wanted = set(only) or {each.field for each in self._stored} - set(without)
+        places = [place for place, each in enumerate(self._stored) if each.field in wanted]
         scope: dict[str, Any] = {}
         parts: list[str] = []
         for place in places:

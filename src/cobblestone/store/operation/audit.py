@@ -1,8 +1,6 @@
 """Records of requests: the audit log, and replies stored so that a repetition creates nothing twice.
 
-The audit log: who did what with the project, when, and from where.
-
-Rows are only ever added; nothing here changes or deletes one.
+Rows of the log are only ever added; nothing here changes or deletes one.
 """
 
 from __future__ import annotations

@@ -287,10 +287,7 @@ def rollouts_running(db: Database) -> list[RolloutFigures]:
 
 def set_rollout(tx: Transaction, version_id: AppVersionId, fraction: float, plan: RolloutPlan) -> None:
     """Store how a version reaches hosts."""
-    tx.execute(
-        "UPDATE app_version SET rollout_fraction = ?, rollout_plan = ? WHERE id = ?",
-        (fraction, to_json(plan), version_id),
-    )
+    tx.change("app_version", version_id, rollout_fraction=fraction, rollout_plan=to_json(plan))
     tx.wake(CATALOGUE_CHANGED)
 
 

@@ -96,9 +96,7 @@ def change_workunit(tx: Transaction, before: Workunit, after: Workunit, *, now: 
     """Store priority, limits and rules of a workunit, and have transitioner and scheduler check them."""
     tx.execute(_LIMITS.update("workunit"), (*_LIMITS.values(after.limits), after.id))
     tx.execute(_RULES.update("workunit"), (*_RULES.values(after.rules), after.id))
-    tx.execute(
-        "UPDATE workunit SET priority = ?, transition_time = ? WHERE id = ?", (after.priority, now, after.id)
-    )
+    tx.change("workunit", after.id, priority=after.priority, transition_time=now)
     tx.execute(  # retries may stand above their workunit
         f"UPDATE result SET priority = priority + ? WHERE workunit_id = ? AND {FOUND}{IS_UNSENT}",
         (after.priority - before.priority, after.id),
@@ -162,7 +160,7 @@ def block(tx: Transaction, noun: Blockable, number: int, reason: str) -> str:
     found = user_or_missing(tx, number) if noun == "user" else hosts.host_by_id(tx, HostId(number))
     if found is None:
         raise NotFound(f"There is no host {number}.")
-    tx.execute(f"UPDATE {_BLOCKABLE[noun]} SET blocked_reason = ? WHERE id = ?", (reason, found.id))
+    tx.change(_BLOCKABLE[noun], found.id, blocked_reason=reason)
     return found.blocked_reason
 
 
@@ -176,7 +174,7 @@ def set_role(tx: Transaction, user_id: int, role: str) -> str:
     if role not in ("", OPERATOR):
         raise Conflict(f"There is no role {role[:40]!r}. Known: {OPERATOR}, or empty for a volunteer.")
     user = user_or_missing(tx, user_id)
-    tx.execute("UPDATE user_account SET role = ? WHERE id = ?", (role, user_id))
+    tx.change("user_account", user_id, role=role)
     return user.role
 
 
@@ -287,10 +285,7 @@ def merge_computers(tx: Transaction, user_id: UserId, old: HostId, new: HostId, 
     contributions.merge_hosts(tx, source.id, target.id, now=now)
     # its files count for the survivor as soon as that one lists them
     kept_files.forget_hosts(tx, [source.id])
-    tx.execute(
-        "UPDATE host SET create_time = ? WHERE id = ?",
-        (min(source.create_time, target.create_time), target.id),
-    )
+    tx.change("host", target.id, create_time=min(source.create_time, target.create_time))
     tx.execute(
         "UPDATE host SET merged_into = ?, domain_name = '', label = '', external_ip_addr = '', description = '{}'"
         " WHERE id = ?",

@@ -149,7 +149,7 @@ def set_statement_figure(tx: Transaction, table: str, row_id: int, figure: str, 
     if table in OWNERS and figure in _STATEMENT_COLUMNS:
         tx.execute(f"UPDATE {table} SET {_STATEMENT_COLUMNS[figure]} = ? WHERE id = ?", (value, row_id))
     elif table == "result" and figure == "granted":
-        tx.execute("UPDATE result SET granted_credit = ? WHERE id = ?", (value, row_id))
+        tx.change("result", row_id, granted_credit=value)
 
 
 # -- batches -------------------------------------------------------------------

@@ -70,15 +70,15 @@ def task_state(result: Result) -> TaskState | None:
         return TaskState.INVALID
     if result.outcome != Outcome.SUCCESS:
         return TaskState.ERROR
-    match result.validate_state:
-        case ValidateState.VALID:
-            return TaskState.VALID
-        case ValidateState.INVALID:
-            return TaskState.INVALID
-        case ValidateState.INIT | ValidateState.INCONCLUSIVE:
-            return TaskState.WAITING
-        case _:
-            return TaskState.ERROR
+    return _OF_SUCCESSFUL.get(result.validate_state, TaskState.ERROR)
+
+
+_OF_SUCCESSFUL = {
+    ValidateState.INIT: TaskState.WAITING,
+    ValidateState.INCONCLUSIVE: TaskState.WAITING,
+    ValidateState.VALID: TaskState.VALID,
+    ValidateState.INVALID: TaskState.INVALID,
+}
 
 
 # -- tasks ---------------------------------------------------------------------

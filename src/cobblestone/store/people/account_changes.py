@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cobblestone.domain.errors import Conflict
+from cobblestone.domain.people import User
 from cobblestone.domain.values import TeamId, UserId
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.people import consents, credentials
 from cobblestone.store.people.credentials import Purpose
+from cobblestone.store.people.users import USERS
 
 ERASED_NAME = "deleted"
 
@@ -31,22 +33,14 @@ def secrets_of(db: Database, user_id: UserId) -> Secrets | None:
     return db.first(_SECRETS, "user_account WHERE id = ? AND erased_time IS NULL", (user_id,))
 
 
-def set_profile(
-    tx: Transaction,
-    user_id: UserId,
-    *,
-    name: str,
-    country: str,
-    url: str,
-    language: str,
-    show_hosts: bool,
-    send_email: bool,
-) -> None:
+#: What the owner of an account says of himself.
+PROFILE = ("name", "country", "url", "language", "show_hosts", "send_email")
+_PROFILE = USERS.writer(only=PROFILE)
+
+
+def set_profile(tx: Transaction, user: User) -> None:
     """Store an account's profile."""
-    tx.execute(
-        "UPDATE user_account SET name = ?, country = ?, url = ?, language = ?, show_hosts = ?, send_email = ? WHERE id = ?",
-        (name, country, url, language, int(show_hosts), int(send_email), user_id),
-    )
+    tx.execute(_PROFILE.update("user_account"), (*_PROFILE.values(user), user.id))
 
 
 def end_sessions(tx: Transaction, user_id: UserId) -> None:
@@ -57,17 +51,14 @@ def end_sessions(tx: Transaction, user_id: UserId) -> None:
 
 def set_password(tx: Transaction, user_id: UserId, passwd_hash: str) -> None:
     """Store a new password hash; all sessions end, and earlier links for a new password or address become invalid."""
-    tx.execute("UPDATE user_account SET passwd_hash = ? WHERE id = ?", (passwd_hash, user_id))
+    tx.change("user_account", user_id, passwd_hash=passwd_hash)
     end_sessions(tx, user_id)
     credentials.drop_codes(tx, user_id, Purpose.RESET_PASSWORD, Purpose.CHANGE_EMAIL)
 
 
 def set_keys(tx: Transaction, user_id: UserId, *, authenticator: str, weak_authenticator: str) -> None:
     """Store new account keys: computers must be attached again.  All sessions end."""
-    tx.execute(
-        "UPDATE user_account SET authenticator = ?, weak_authenticator = ? WHERE id = ?",
-        (authenticator, weak_authenticator, user_id),
-    )
+    tx.change("user_account", user_id, authenticator=authenticator, weak_authenticator=weak_authenticator)
     credentials.drop_codes(tx, user_id, Purpose.ATTACH)
     end_sessions(tx, user_id)
 
@@ -89,9 +80,8 @@ def set_email(tx: Transaction, user_id: UserId, *, email_addr: str, passwd_hash:
     other = tx.value("SELECT id FROM user_account WHERE email_addr = ?", (email_addr,))
     if other is not None and other != user_id:
         raise Conflict(f"There is already an account for {email_addr}.")
-    tx.execute(
-        "UPDATE user_account SET email_addr = ?, passwd_hash = ?, email_verified_time = ? WHERE id = ?",
-        (email_addr, passwd_hash, now, user_id),
+    tx.change(
+        "user_account", user_id, email_addr=email_addr, passwd_hash=passwd_hash, email_verified_time=now
     )
     end_sessions(tx, user_id)
     credentials.drop_codes(tx, user_id, Purpose.RESET_PASSWORD, Purpose.CHANGE_EMAIL, Purpose.CONFIRM_EMAIL)
@@ -99,7 +89,7 @@ def set_email(tx: Transaction, user_id: UserId, *, email_addr: str, passwd_hash:
 
 def set_second_factor(tx: Transaction, user_id: UserId, sealed: str, *, step: int) -> None:
     """Store the sealed secret of one-time passwords (empty: none), and the last one used."""
-    tx.execute("UPDATE user_account SET totp_secret = ?, totp_step = ? WHERE id = ?", (sealed, step, user_id))
+    tx.change("user_account", user_id, totp_secret=sealed, totp_step=step)
 
 
 def use_step(tx: Transaction, user_id: UserId, step: int) -> bool:
@@ -112,7 +102,7 @@ def use_step(tx: Transaction, user_id: UserId, step: int) -> bool:
 
 def set_project_preferences(tx: Transaction, user_id: UserId, text: str) -> None:
     """Store project preferences (BOINC's element)."""
-    tx.execute("UPDATE user_account SET project_prefs = ? WHERE id = ?", (text, user_id))
+    tx.change("user_account", user_id, project_prefs=text)
 
 
 # -- the end of an account -------------------------------------------------------------------------------

@@ -1,8 +1,6 @@
 """Given and withdrawn consent, and deletions announced to statistics sites.
 
-What people agreed to and took back, with when and where they said it.
-
-The table is a log: nothing in it is changed, and the last row of a kind holds.  Who was never asked has not agreed.
+The table of consents is a log: nothing in it is changed, and the last row of a kind holds.  Who was never asked has not agreed.
 """
 
 from __future__ import annotations

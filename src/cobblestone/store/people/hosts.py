@@ -127,12 +127,12 @@ def update_host(
 
 def set_cpid(tx: Transaction, host_id: HostId, host_cpid: str) -> None:
     """Set a host's (hashed) cross-project id.  It hardly ever changes, and has an index."""
-    tx.execute("UPDATE host SET host_cpid = ? WHERE id = ?", (host_cpid, host_id))
+    tx.change("host", host_id, host_cpid=host_cpid)
 
 
 def set_missing_runtime(tx: Transaction, host_id: HostId, missing: str, *, now: float) -> None:
     """Record (or, with an empty text, forget) what apps of every platform lack on a host."""
-    tx.execute("UPDATE host SET trouble = ?, trouble_time = ? WHERE id = ?", (missing, now, host_id))
+    tx.change("host", host_id, trouble=missing, trouble_time=now)
 
 
 def reset_errors(tx: Transaction, host_id: HostId, *, now: float) -> None:
@@ -222,9 +222,7 @@ def proven_speeds(db: Database, *, results: int = 2000) -> list[float]:
 
 def set_computer(tx: Transaction, host_id: HostId, *, label: str, venue: str, hidden: bool) -> None:
     """Store an owner's choices."""
-    tx.execute(
-        "UPDATE host SET label = ?, venue = ?, hidden = ? WHERE id = ?", (label, venue, int(hidden), host_id)
-    )
+    tx.change("host", host_id, label=label, venue=venue, hidden=int(hidden))
 
 
 def has_work(db: Database, host_id: HostId) -> bool:

@@ -68,10 +68,7 @@ def update_team(tx: Transaction, team_id: TeamId, profile: TeamProfile, *, joina
     if other is not None and other.id != team_id:
         raise Conflict(f"There is already a team called {profile.name}.")
     tx.execute(_PROFILE.update("team"), (*_PROFILE.values(profile), team_id))
-    tx.execute(
-        "UPDATE team SET name_lc = ?, joinable = ? WHERE id = ?",
-        (profile.name.lower(), int(joinable), team_id),
-    )
+    tx.change("team", team_id, name_lc=profile.name.lower(), joinable=int(joinable))
 
 
 def join(tx: Transaction, user_id: UserId, team_id: TeamId) -> None:
@@ -207,4 +204,4 @@ def wants_messages(db: Database, user_id: int) -> bool:
 
 def set_wants_messages(tx: Transaction, user_id: UserId, wish: bool) -> None:
     """Store whether a member wants to see messages."""
-    tx.execute("UPDATE user_account SET team_messages = ? WHERE id = ?", (int(wish), user_id))
+    tx.change("user_account", user_id, team_messages=int(wish))

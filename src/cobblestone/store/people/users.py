@@ -86,10 +86,7 @@ def create_user(
         # the weak one is unique until the next statement sets it right
         (*_NEW_USER.values(new), new.authenticator, now, now),
     )
-    tx.execute(
-        "UPDATE user_account SET weak_authenticator = ? WHERE id = ?",
-        (weak_authenticator_of(user_id), user_id),
-    )
+    tx.change("user_account", user_id, weak_authenticator=weak_authenticator_of(user_id))
     team = team_by_name(tx, new.team_name) if new.team_name else None
     if team is not None:
         join_team(tx, UserId(user_id), team.id)
@@ -98,7 +95,7 @@ def create_user(
 
 def adopt_cross_project_id(tx: Transaction, user_id: UserId, cross_project_id: str) -> None:
     """Take over an older cross-project id."""
-    tx.execute("UPDATE user_account SET cross_project_id = ? WHERE id = ?", (cross_project_id, user_id))
+    tx.change("user_account", user_id, cross_project_id=cross_project_id)
 
 
 def global_preferences_time(db: Database, user_id: UserId) -> float:
@@ -108,10 +105,7 @@ def global_preferences_time(db: Database, user_id: UserId) -> float:
 
 def set_global_preferences(tx: Transaction, user_id: UserId, text: str, mod_time: float) -> None:
     """Store computing preferences (BOINC's element, verbatim)."""
-    tx.execute(
-        "UPDATE user_account SET global_prefs = ?, global_prefs_time = ? WHERE id = ?",
-        (text, mod_time, user_id),
-    )
+    tx.change("user_account", user_id, global_prefs=text, global_prefs_time=mod_time)
 
 
 def team_by_id(db: Database, team_id: TeamId) -> Team | None:
@@ -151,7 +145,7 @@ def join_team(tx: Transaction, user_id: UserId, team_id: TeamId | None) -> None:
     Raises:
         NotFound: there is no such user.
     """
-    if tx.execute("UPDATE user_account SET team_id = ? WHERE id = ?", (team_id, user_id)) == 0:
+    if not tx.change("user_account", user_id, team_id=team_id):
         raise NotFound(f"There is no user {user_id}.")
 
 
@@ -177,7 +171,7 @@ def add_news(tx: Transaction, title: str, text: str, *, now: float) -> int:
 def set_news(tx: Transaction, news_id: int, title: str, text: str) -> NewsItem:
     """Change a news item; return what it was.  Raises NotFound."""
     before = news_item(tx, news_id)
-    tx.execute("UPDATE news SET title = ?, text = ? WHERE id = ?", (title, text, news_id))
+    tx.change("news", news_id, title=title, text=text)
     return before
 
 

@@ -476,6 +476,6 @@ def release_answers(tx: Transaction, *, now: float, limit: int) -> int:
     tx.lock("workunit", [row[0] for row in rows])
     tx.execute_many("UPDATE workunit SET transition_time = ? WHERE id = ?", [(now, row[0]) for row in rows])
     last = rows[-1][1] if len(rows) == limit else -1
-    tx.execute("UPDATE batch SET released_seq = ? WHERE id = ?", (last, batch[0]))
+    tx.change("batch", batch[0], released_seq=last)
     tx.wake("transitioner")
     return len(rows) or 1

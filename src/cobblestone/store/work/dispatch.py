@@ -191,21 +191,13 @@ def _commit(tx: Transaction, assignment: Assignment) -> bool:
 
 def _replicate(tx: Transaction, assignment: Assignment, *, now: float) -> None:
     """Set a quorum on a workunit of adaptive replication, unless it has one already."""
+    quorum = assignment.quorum
     changed = tx.execute(
         "UPDATE workunit SET min_quorum = ?, target_nresults = ?, transition_time = ?,"
         " max_success_results = CASE WHEN max_success_results < ? THEN ? ELSE max_success_results END,"
         " max_total_results = CASE WHEN max_total_results < ? THEN ? ELSE max_total_results END"
         " WHERE id = ? AND target_nresults = 1 AND canonical_result_id IS NULL",
-        (
-            assignment.quorum,
-            assignment.quorum,
-            now,
-            assignment.quorum,
-            assignment.quorum,
-            assignment.quorum,
-            assignment.quorum,
-            assignment.candidate.workunit_id,
-        ),
+        (quorum, quorum, now, quorum, quorum, quorum, quorum, assignment.candidate.workunit_id),
     )
     if changed:
         tx.wake("transitioner")

@@ -1,13 +1,8 @@
 """Database operations of transitioner, validator, assimilator, file deleter and purger, which change workunits.
 
-What became of workunits, written as the difference to what was read.
-
-What an effect changes is said once, in `cobblestone.policy.lifecycle.application`.  Here the columns that differ are written,
-each row once, however many rules had their say in between.
-
-Verbs of the transitioner, validator, assimilator, file deleter and purger.
-
-Each takes a batch: rows shared by many workunits are read once and written once.
+What an effect changes is said once, in `cobblestone.policy.lifecycle.application`.  Here the columns that differ from what was
+read are written, each row once, however many rules had their say in between.  Each verb takes a batch: rows shared by many
+workunits are read once and written once.
 """
 
 from __future__ import annotations
@@ -363,10 +358,9 @@ def handler_failure(db: Database, workunit_id: int) -> HandlerFailure | None:
     return db.first(_FAILURES, failed, (workunit_id,))
 
 
-def handler_failures(db: Database, workunit_ids: Sequence[int]) -> dict[WorkunitId, int]:
-    """Return how often the project's function failed on each workunit."""
-    rows = db.query_in("SELECT id, handler_failures FROM workunit WHERE id IN (??)", workunit_ids)
-    return {WorkunitId(row[0]): int(row[1]) for row in rows}
+def handler_failures(db: Database, workunit_id: int) -> int:
+    """Return how often the project's function failed on a workunit."""
+    return db.number("SELECT handler_failures FROM workunit WHERE id = ?", (workunit_id,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -375,7 +369,6 @@ class ToAssimilate:
 
     view: states.WorkunitView
     label: str  #: the submitter's own name of the job
-    failures: int  #: earlier calls that failed
 
 
 def workunits_to_assimilate(
@@ -383,17 +376,10 @@ def workunits_to_assimilate(
 ) -> list[ToAssimilate]:
     """Return workunits of some shards whose answer, or failure, is ready for the project."""
     rows = _of_shards(
-        db,
-        f"SELECT id, label, handler_failures FROM workunit WHERE {TO_ASSIMILATE} AND retry_time <= ?",
-        (now,),
-        shards,
-        limit,
+        db, f"SELECT id, label FROM workunit WHERE {TO_ASSIMILATE} AND retry_time <= ?", (now,), shards, limit
     )
-    details = {row[0]: row for row in rows}
-    return [
-        ToAssimilate(view=view, label=details[view.workunit.id][1], failures=details[view.workunit.id][2])
-        for view in views(db, list(details))
-    ]
+    labels = dict(rows)
+    return [ToAssimilate(view=view, label=labels[view.workunit.id]) for view in views(db, list(labels))]
 
 
 def mark_assimilated(tx: Transaction, assimilated: Sequence[states.WorkunitView], *, now: float) -> None:

@@ -1,6 +1,6 @@
 """GUI RPC, the server's side: framing, authentication, the needs of each operation, and the contents of the answers.
 
-GUI RPC, the server's side: framing, authentication, and which operation needs what.  No sockets here.
+No sockets here.
 
 A request is a document ended by byte 3, and so is the answer; a connection stays open.  Who knows the password proves it with a
 hash over a nonce.  Programs on the same computer may look at everything without it; others may not even do that.

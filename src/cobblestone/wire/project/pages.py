@@ -1,7 +1,5 @@
 """Pages of a project for programs: configuration, status, feeds; and how a client requests them and its account.
 
-Pages of a project that programs read: configuration, server status, scheduler tags in the master page.
-
 Source: BOINC's wire protocol as seen with client 7.20.5; ``html/user/server_status.php`` and ``apps.php`` (facts only).
 
 What a client asks of a project before it belongs to it: configuration, account, and where the scheduler is.

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
@@ -85,15 +86,9 @@ class Call:
 
     async def write(self, operation: Callable[[Transaction], R]) -> R:
         """Make a write and record it in the audit log, in one transaction."""
+        return await self.ctx.store.awrite(lambda tx: self._noted(tx, operation(tx)))
 
-        def noted(tx: Transaction) -> R:
-            reply = operation(tx)
-            self._note(tx, reply)
-            return reply
-
-        return await self.ctx.store.awrite(noted)
-
-    def _note(self, tx: Transaction, reply: Reply) -> None:
+    def _noted(self, tx: Transaction, reply: R) -> R:
         if self.action:
             before = self.before[-1] if self.before else None
             audit.record(
@@ -106,6 +101,7 @@ class Call:
                 # a handler that notes its reply as it would have been before has all values that the body implies noted
                 after=reply if type(before) is type(reply) else self.body,
             )
+        return reply
 
     def _target(self, reply: Reply) -> str:
         """Return the target of the action: from the path, else the new object."""
@@ -126,14 +122,11 @@ class Call:
 
         def once(tx: Transaction) -> R:
             if self.request_key is None:
-                reply = operation(tx)
-                self._note(tx, reply)
-                return reply
+                return self._noted(tx, operation(tx))
             earlier = audit.recall_reply(tx, self.request_key, self.digest)
             if earlier is not None:
                 return msgspec.json.decode(earlier, type=kind)
-            reply = operation(tx)
-            self._note(tx, reply)
+            reply = self._noted(tx, operation(tx))
             audit.remember_reply(
                 tx, self.request_key, self.digest, msgspec.json.encode(reply).decode(), now=self.now
             )
@@ -324,27 +317,7 @@ def make_routes(ctx: ServerContext, endpoints: Sequence[AnsweredEndpoint]) -> li
     by_path: dict[str, dict[str, AnsweredEndpoint]] = {}
     for endpoint in endpoints:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
-    methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
     return [
-        Route(PREFIX + path, _dispatcher(ctx, choices), methods=methods)
+        http.route(path, {method: partial(each.call, ctx) for method, each in choices.items()})
         for path, choices in sorted(by_path.items(), key=lambda item: item[0].count("{"))  # fixed paths win
     ]
-
-
-def _dispatcher(
-    ctx: ServerContext, choices: Mapping[str, AnsweredEndpoint]
-) -> Callable[[Request], Awaitable[Response]]:
-    async def dispatch(request: Request) -> Response:
-        method = request.method
-        if method == "HEAD" and "HEAD" not in choices:
-            method = "GET"
-        endpoint = choices.get(method)
-
-        async def call() -> Response:
-            if endpoint is None:
-                raise http.wrong_method(request.method, choices)
-            return await endpoint.call(ctx, request)
-
-        return await http.answered(request, call)
-
-    return dispatch

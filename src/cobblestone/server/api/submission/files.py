@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import chain
 from typing import IO, BinaryIO, cast
 
-import msgspec
 import structlog
 from starlette.datastructures import UploadFile
 from starlette.responses import Response, StreamingResponse
@@ -24,7 +23,7 @@ from cobblestone.api_schema.batches import JobStatus
 from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
 from cobblestone.domain.reasons import phrase
 from cobblestone.domain.texts import folder_name, same_file
-from cobblestone.domain.values import WorkunitId
+from cobblestone.domain.values import WorkunitId, form_of
 from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.api.submission.jobs import describe_jobs, output_name, outputs_of_jobs
 from cobblestone.server.core.context import ServerContext, free_bytes
@@ -37,10 +36,6 @@ from cobblestone.store.work.batches import BatchRow, JobRow
 from cobblestone.store.work.uploads import StoredOutput, unpack
 
 WRITE_CHUNK = 1 << 20
-
-
-def _stored_file(file: FileRow) -> schema.StoredFile:
-    return msgspec.convert(file, schema.StoredFile, from_attributes=True)
 
 
 def check_free_disk(ctx: ServerContext) -> None:
@@ -86,7 +81,7 @@ async def put_file(call: Call, name: str, query: schema.PutQuery) -> schema.Stor
             "Send it again.",
         )
     name = files.app_file_name(query.name, sha256) if query.name else files.input_name(sha256)
-    return _stored_file(await keep(ctx, staged, name, now=call.now))
+    return form_of(schema.StoredFile, await keep(ctx, staged, name, now=call.now))
 
 
 async def keep(ctx: ServerContext, staged: StagedFile, name: str, *, now: float) -> FileRow:
@@ -149,7 +144,7 @@ async def get_file(call: Call, name: str) -> schema.StoredFile:
     found = await call.ctx.store.awrite(lambda tx: files.touch(tx, [name], now=call.now))
     if name not in found:
         raise NotFound(f"There is no file {name[:200]}.")
-    return _stored_file(found[name])
+    return form_of(schema.StoredFile, found[name])
 
 
 @answers(endpoints.QUERY_FILES, max_body=4_000_000)
@@ -158,7 +153,7 @@ async def query_files(call: Call, body: schema.FileQuery) -> schema.FileQueryRep
     names = list(dict.fromkeys(body.names))
     found = await call.ctx.store.awrite(lambda tx: files.touch(tx, names, now=call.now))
     return schema.FileQueryReply(
-        present=[_stored_file(found[name]) for name in names if name in found],
+        present=[form_of(schema.StoredFile, found[name]) for name in names if name in found],
         missing=[name for name in names if name not in found],
     )
 

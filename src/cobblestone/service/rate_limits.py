@@ -15,6 +15,7 @@ import hashlib
 import ipaddress
 import itertools
 import math
+import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -58,6 +59,13 @@ class AttemptBucket:
             return 0.0
         with self._lock:
             return max(0.0, (1.0 - self._left(_digest(key), now)) * HOUR / self._size)
+
+    def attempt(self, key: str, *, now: float) -> float:
+        """Count an attempt; return the seconds to wait if it is not allowed."""
+        wait = self.wait(key, now=now)
+        if not wait:
+            self.take(key, now=now)
+        return wait
 
     def take(self, key: str, *, now: float) -> None:
         """Count an attempt."""
@@ -185,14 +193,25 @@ class RateLimits:
         self.failures_by_address.give_back(address, now=now)
         self.failures_by_account.give_back(account, now=now)
 
-    def mails_wait(self, address: str, account: str, *, now: float) -> float:
-        """Return the seconds until this client may have a mail sent again."""
-        return max(self.mails_by_address.wait(address, now=now), self.mails_by_account.wait(account, now=now))
+    def try_mail(self, address: str, account: str, *, now: float) -> float:
+        """Count a mail that someone asks for; return the seconds to wait if it is not allowed."""
+        wait = max(self.mails_by_address.wait(address, now=now), self.mails_by_account.wait(account, now=now))
+        if not wait:
+            self.mails_by_address.take(address, now=now)
+            self.mails_by_account.take(account, now=now)
+        return wait
 
-    def mailed(self, address: str, account: str, *, now: float) -> None:
-        """Count a mail."""
-        self.mails_by_address.take(address, now=now)
-        self.mails_by_account.take(account, now=now)
+    def try_to_join(self, address: str, given: str, *, invitation: str | None, now: float) -> None:
+        """Count a new account; ``invitation``: the code that must be given, None: no one needs one.
+
+        Raises:
+            WebRpcFailure: the code is wrong, or there were too many attempts.
+        """
+        refuse_after(self.failures_by_address.wait(address, now=now))
+        if invitation is not None and not secrets.compare_digest(given.encode(), invitation.encode()):
+            self.failures_by_address.take(address, now=now)
+            raise WebRpcFailure(WebRpcError.GENERIC, "The invitation code is missing or wrong.")
+        refuse_after(self.creations.attempt(address, now=now))
 
 
 def _digest(key: str) -> str:
