@@ -257,7 +257,9 @@ async def why(view: ClientView, given: Arguments) -> object:
         return {
             "allowed": view.conditions.sentences(),
             "tasks": {
-                job.name: _why_task(view, job) for each in contents.values() for job in each.jobs.values()
+                job.name if len(contents) == 1 else job.project + job.name: _why_task(view, job)
+                for each in contents.values()
+                for job in each.jobs.values()
             },
             "projects": {url: reasons_as_data(core.why_project(url)) for url in contents},
         }
