@@ -44,6 +44,7 @@ def launcher_spec(world: World, program: str, name: str = "job_1_0") -> TaskSpec
     (world.project_dir / "in_1").write_text("80\n")
     return TaskSpec(
         name=name,
+        result_name=name,
         project_url="http://example.invalid/project/",
         project_dir=world.project_dir,
         main_program="launcher",
@@ -114,6 +115,7 @@ async def test_a_native_app_with_the_boinc_api_runs_unmodified(tmp_path: Path) -
         (world.project_dir / "in_1").write_text("1000000000000 1000300000000\n")
         spec = TaskSpec(
             name="gaps_0",
+            result_name="gaps_0",
             project_url="http://example.invalid/project/",
             project_dir=world.project_dir,
             main_program="gaps_1",

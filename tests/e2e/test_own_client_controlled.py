@@ -90,6 +90,40 @@ def test_boinctui_shows_its_tasks_and_suspends_one(
         terminal.close()
 
 
+def test_tasks_of_two_projects_that_have_the_same_name_run_together_and_are_told_apart(
+    live: Callable[..., LiveProject], tmp_path: Path
+):
+    own = OwnClient(tmp_path / "own", ncpus=2)
+    try:
+        own.start()
+        places: list[str] = []
+        for project in (live(), live()):
+            project.app("work", ENDLESS)
+            project.submit("work", "1")
+            own.cli("attach", project.url, "--key", project.account("alice"))
+            places.append(project.url + "work_1_0_0")
+        states = dict.fromkeys(places, "running")
+        own.wait_for(
+            lambda: {task["project"] + task["name"]: task["state"] for task in own.ask("tasks")} == states,
+            seconds=90,
+            what="both tasks",
+        )
+        told = own.cli("why").stdout
+        assert all(f"{place}: its project's turn" in told for place in places)
+        refused = own.cli("suspend", "work_1_0_0", check=False)
+        assert refused.returncode == 1
+        assert all(place in refused.stderr for place in places)
+        own.cli("suspend", places[1])
+        assert [task["suspended"] for task in own.ask("tasks")] == [False, True]
+        own.wait_for(
+            lambda: "the volunteer has suspended it" in own.cli("why", places[1]).stdout,
+            seconds=60,
+            what="why it waits",
+        )
+    finally:
+        own.stop()
+
+
 def test_another_computer_asks_over_tls_with_a_token(own: OwnClient, tmp_path: Path):
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     subprocess.run(

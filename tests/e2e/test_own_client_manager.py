@@ -19,6 +19,10 @@ open(sys.argv[2], "w").write("x")
 """
 
 
+def noticed(client: OwnClient, words: str) -> bool:
+    return any(words in row["description"] for row in client.ask("notices"))
+
+
 def test_it_attaches_what_the_manager_signs_and_obeys_its_orders(
     live: Callable[..., LiveProject], tmp_path: Path
 ):
@@ -33,6 +37,7 @@ def test_it_attaches_what_the_manager_signs_and_obeys_its_orders(
         refused = client.cli("manager", manager.url, "--login", "ann", "--password", "wrong", check=False)
         assert refused.returncode == 1
         assert "bad password" in refused.stderr
+        assert client.ask("notices") == [], "who typed it was told"
         manager.error = ""
         manager.accounts = [
             manager.account(
@@ -50,7 +55,12 @@ def test_it_attaches_what_the_manager_signs_and_obeys_its_orders(
         manager.accounts = [
             manager.account(project.url, "", orders="<dont_request_more_work/>\n<suspend>1</suspend>\n")
         ]
+        manager.error = "<error_num>-1</error_num>\n<error_msg>tired</error_msg>\n"
         client.boinccmd("--acct_mgr", "sync")
+        client.wait_for(lambda: noticed(client, "tired"), seconds=60, what="a notice")
+        manager.error = ""
+        client.boinccmd("--acct_mgr", "sync")
+        client.wait_for(lambda: not noticed(client, "tired"), seconds=60, what="the notice to go")
         client.wait_for(
             lambda: client.ask("projects")[0]["suspended"], seconds=60, what="the order to suspend"
         )

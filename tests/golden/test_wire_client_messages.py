@@ -9,6 +9,7 @@ import pytest
 from tests.helpers.wire_captures import Recorded, messages, recorded, scheduler_replies, scheduler_requests
 
 from cobblestone.domain.errors import RemoteProtocolError
+from cobblestone.wire.project.account import WebRpcError, write_web_rpc_error
 from cobblestone.wire.project.pages import (
     WebRpcRefused,
     create_account_url,
@@ -134,6 +135,8 @@ def test_account_answers_are_keys_or_reasons() -> None:
     with pytest.raises(WebRpcRefused, match="already") as refused:
         parse_account_out(recorded("01", "taken"))
     assert refused.value.number == -137
+    with pytest.raises(WebRpcRefused, match="holds one of <"):
+        parse_account_out(write_web_rpc_error(WebRpcError.BAD_USER_NAME, "The user name holds one of < > &"))
     with pytest.raises(RemoteProtocolError):
         parse_account_out(b"<html>welcome to the wireless network of this hotel</html>")
 

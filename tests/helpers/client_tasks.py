@@ -84,6 +84,7 @@ class World:
         )
         return TaskSpec(
             name=name,
+            result_name=name,
             project_url=URL,
             project_dir=self.project_dir,
             main_program=main,

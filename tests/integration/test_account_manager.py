@@ -426,7 +426,7 @@ def test_a_project_that_refuses_or_is_down_is_not_chosen_says_why_and_is_left_al
     assert caller.call().accounts == ()
     page = served.get("computer.php?id=1").text
     assert "It answers with HTTP status 503." in page
-    assert "Create an account there yourself" in page
+    assert "Log in there, or create an account" in page
     first = next(each for each in served.ctx.projects.projects if each.id == down)
     assert (first.failures, first.next_check) == (1, served.now + 600)
     served.now += 601

@@ -94,7 +94,9 @@ def test_two_browsers_never_make_a_quorum(world: World):
     release(world, app)  # a new version, by which the old one is not used any more
     reply = third.ask()
     assert reply["jobs"] == []
-    assert any("only once" in text for text in reply["messages"])  # by that rule, not for want of tasks
+    assert any(
+        "not for this browser" in text for text in reply["messages"]
+    )  # by that rule, not for want of tasks
     assert world.value("SELECT COUNT(*) FROM result WHERE granted_credit > 0") == 0
 
 

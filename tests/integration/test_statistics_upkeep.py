@@ -228,7 +228,7 @@ def test_wrong_settings_are_named_also_in_the_list_and_the_environment_overrides
     assert "project.1.title is missing." in said
     assert "project.1.name = 'Two' is not allowed" in said
     path.write_text(2 * good)
-    with pytest.raises(ConfigError, match="two projects have the name 'one'"):
+    with pytest.raises(ConfigError, match="allowed: two projects have the name 'one'"):
         load_settings(tmp_path)
     path.write_text(good)
     monkeypatch.setenv("COBBLESTONE_STATISTICS_SERVER__PORT", "9000")

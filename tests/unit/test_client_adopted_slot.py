@@ -37,7 +37,12 @@ def left(tmp_path: Path) -> tuple[SlotFolder, TaskSpec]:
         TaskOutput(open_name="log", physical_name="job_1_0_r1", max_nbytes=1e6),
     )
     spec = TaskSpec(
-        name=NAME, project_url="http://127.0.0.1/", project_dir=project, main_program="app", outputs=outputs
+        name=NAME,
+        result_name=NAME,
+        project_url="http://127.0.0.1/",
+        project_dir=project,
+        main_program="app",
+        outputs=outputs,
     )
     return SlotFolder(folder), spec
 

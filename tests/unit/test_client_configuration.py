@@ -341,13 +341,15 @@ ACTIVE = "<run_if_user_active>{}</run_if_user_active>".format
         (("<disk_min_free_gb>900000</disk_min_free_gb>",), ("disk_min_free_gb",)),
     ],
 )
-def test_preferences_that_leave_no_moment_are_named(
+def test_preferences_that_leave_no_moment_are_named_until_they_are_corrected(
     lines: tuple[str, ...], named: tuple[str, ...], tmp_path: Path
 ) -> None:
     def check(world: World) -> None:
         world.write("global_prefs_override.xml", prefs(*lines))
         (notice,) = world.client.journal.notices.since(0)
         assert all(each in notice.description for each in named), notice.description
+        world.write("global_prefs_override.xml", prefs())
+        assert len(world.client.journal.notices) == 0
 
     play(tmp_path, check)
 

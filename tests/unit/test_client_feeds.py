@@ -143,7 +143,7 @@ def test_managers_see_what_is_new_and_are_told_to_forget_what_is_gone() -> None:
     assert [n.title for n in rest] == ["z", "y", "a"]
     assert notices.since(rest[0].seqno) == []
     assert [n.title for n in notices.since(0)] == ["z", "y", "a"]
-    notices.drop_feed("f")
+    notices.of_feed("f", (), project_name="", private=False)
     assert [n.title for n in notices] == ["a"]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.helpers.small_server import serving
 
 import cobblestone
 from cobblestone.account_manager.core import projects_web
@@ -23,6 +24,7 @@ from cobblestone.client.projects.web import (
     ProjectNotReached,
     account_request,
     contact_scheduler,
+    fetch_config,
     fetch_schedulers,
 )
 from cobblestone.wire.client.records import FileRecord
@@ -106,6 +108,26 @@ def test_a_file_that_is_checked_may_come_from_a_mirror_without_encryption(tmp_pa
         return await download(site.context(), file, tmp_path / "f", "", TransferProgress(""))
 
     assert asyncio.run(fetch(Site(302, b"data", "http://files.example.org"))).ok
+
+
+async def nothing_there(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(100)
+    writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+    await writer.drain()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "words"),
+    [("http", "404. Is the address right?"), ("https", "Does its address begin with http://?")],
+)
+def test_an_address_that_leads_to_no_project_is_doubted(scheme: str, words: str):
+    async def ask() -> None:
+        async with serving(nothing_there) as port, make_http(None) as http:
+            await fetch_config(http, f"{scheme}://127.0.0.1:{port}/")
+
+    with pytest.raises(ProjectNotReached) as raised:
+        asyncio.run(ask())
+    assert words in str(raised.value)
 
 
 def test_redirects_without_end_are_given_up():

@@ -512,7 +512,9 @@ def produce(tmp_path: Path, content: bytes, **output: Any) -> tuple[TaskSpec, Sl
     project.mkdir(exist_ok=True)
     (slot / "out").write_bytes(content)
     outputs = (TaskOutput(open_name="out", physical_name="r0", copy=True, packed=True, **output),)
-    spec = TaskSpec(name="j", project_url=PROJECT, project_dir=project, main_program="m", outputs=outputs)
+    spec = TaskSpec(
+        name="j", result_name="j", project_url=PROJECT, project_dir=project, main_program="m", outputs=outputs
+    )
     return spec, SlotFolder(slot), project / "r0"
 
 

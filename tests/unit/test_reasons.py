@@ -242,6 +242,15 @@ SITUATIONS: dict[str, tuple[Situation, Code]] = {
         refused(request(**BROWSER), [candidate(replicated=False)], catalogue(IN_BROWSER, apps=[CHECKED])),
         Code.BROWSER_ALONE,
     ),
+    "another browser has the job": (
+        refused(
+            request(**BROWSER),
+            [candidate(replicated=True)],
+            catalogue(IN_BROWSER, apps=[CHECKED]),
+            already_at_user={WorkunitId(1)},
+        ),
+        Code.AT_A_BROWSER,
+    ),
     "its network holds half of the jobs": (
         refused(
             request(**BROWSER),

@@ -168,8 +168,8 @@ def _refusal(error: CobblestoneError, wanted: WantedAccount) -> str:
     if wanted.weak_key and isinstance(error, WebRpcRefused):
         return PASSWORD_CHANGED
     if isinstance(error, WebRpcRefused) and error.number in FOR_THE_PERSON:
-        said = ERROR_MESSAGES[WebRpcError(error.number)]
-        return f"{said}. Create an account there yourself, and give its weak key here."
+        said = ERROR_MESSAGES[error.number]
+        return f"{said}. Log in there, or create an account, and give here the weak account key that it shows you."
     return str(error)
 
 

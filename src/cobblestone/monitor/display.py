@@ -85,7 +85,7 @@ class MonitorDisplay(App[None]):
         self._client_address = address
         self._certificate = certificate
         self._times_shown = 0
-        self._stopped_tasks: dict[str, bool] = {}  # tasks by their names
+        self._shown_tasks: list[Row] = []  # as they are shown
 
     def compose(self) -> ComposeResult:
         """Lay out the widgets."""
@@ -112,7 +112,8 @@ class MonitorDisplay(App[None]):
         """Fetch everything and show it."""
         try:
             self._show_status(await self._ask_client("status"))
-            self._fill("tasks", [self._task_cells(row) for row in await self._ask_client("tasks")])
+            self._shown_tasks = await self._ask_client("tasks")
+            self._fill("tasks", [_task(row) for row in self._shown_tasks])
             self._fill("projects", [_project(row) for row in await self._ask_client("projects")])
             self._fill("transfers", [_transfer(row) for row in await self._ask_client("transfers")])
             self._fill("notices", [_notice(row) for row in reversed(await self._ask_client("notices"))])
@@ -149,28 +150,13 @@ class MonitorDisplay(App[None]):
         assert isinstance(found, DataTable)  # noqa: S101  # `compose` made it
         return cast("DataTable[Text]", found)
 
-    def _task_cells(self, row: Row) -> tuple[str | Text, ...]:
-        self._stopped_tasks[row["name"]] = row["suspended"]
-        done = float(row["fraction_done"])
-        full = round(BAR * done)
-        return (
-            row["name"],
-            row["state"],
-            f"{done:.1%}",
-            Text("█" * full + "·" * (BAR - full), "cyan"),
-            str(datetime.timedelta(seconds=round(row["remaining"]))),
-            _moment(row["deadline"]),
-            row["project_name"] or row["project"],
-        )
-
     # -- keys -----------------------------------------------------------------------------------------------
 
     async def action_suspend(self) -> None:
         """Suspend or resume the chosen task."""
-        table = self._rows_of("tasks")
-        if table.row_count:
-            name = table.get_row_at(table.cursor_row)[0].plain
-            await self._act("resume" if self._stopped_tasks.get(name) else "suspend", what=name)
+        if self._shown_tasks:
+            row = self._shown_tasks[self._rows_of("tasks").cursor_row]
+            await self._act("resume" if row["suspended"] else "suspend", what=row["project"] + row["name"])
 
     async def action_pause(self) -> None:
         """Stop computing for an hour."""
@@ -190,6 +176,20 @@ class MonitorDisplay(App[None]):
 
 def _moment(time: float) -> str:
     return datetime.datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _task(row: Row) -> tuple[str | Text, ...]:
+    done = float(row["fraction_done"])
+    full = round(BAR * done)
+    return (
+        row["name"],
+        row["state"],
+        f"{done:.1%}",
+        Text("█" * full + "·" * (BAR - full), "cyan"),
+        str(datetime.timedelta(seconds=round(row["remaining"]))),
+        _moment(row["deadline"]),
+        row["project_name"] or row["project"],
+    )
 
 
 def _project(row: Row) -> tuple[str, ...]:

@@ -563,7 +563,7 @@ def _explain(
         return f"{source}: unknown setting {key!r}. {hint}"
     if item["type"] == "missing":
         return f"{source}: {key} is missing."
-    return f"{source}: {key} = {repr(item.get('input'))[:100]} is not allowed: {item['msg']}."
+    return f"{source}: {key} = {repr(item.get('input'))[:100]} is not allowed: {item['msg'].removeprefix('Value error, ')}."
 
 
 def settings_template(kind: type[FileSettings] = Settings, /, **overrides: dict[str, object]) -> str:

@@ -222,7 +222,8 @@ def why(
     else:
         sentences = [*found["allowed"]]
         for name, reasons in (found.get("tasks", {}) | found["projects"]).items():
-            sentences += [f"{name}: {each['sentence'].removeprefix(name).lstrip(': ')}" for each in reasons]
+            begin = name.rpartition("/")[2] or name
+            sentences += [f"{name}: {each['sentence'].removeprefix(begin).lstrip(': ')}" for each in reasons]
     asked.out.show(found, lines=sentences or ["No messages."], essential=sentences)
 
 

@@ -109,6 +109,7 @@ def _spec(job: LaidJob, timeout: float, *, gpu_type: str) -> TaskSpec:
     limits = job.app.limits
     return TaskSpec(
         name="trial_0",
+        result_name="trial_0",
         project_url="http://trial.invalid/",
         project_dir=job.folder,
         main_program=job.main_program,

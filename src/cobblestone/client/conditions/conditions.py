@@ -274,6 +274,8 @@ class Conditions:
             unmatched = unmatched_entries(content.app_config, content.apps, versions)
             path = self._folders.project(url) / APP_CONFIG
             problems += (*further, *(f"{path}: {sentence}." for sentence in unmatched))
+        for solved in set(self._problems).difference(problems):
+            self._journal.notices.drop(solved)
         for problem in problems:
             if problem not in self._problems:
                 self._journal.alert(problem)

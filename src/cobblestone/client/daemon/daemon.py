@@ -25,7 +25,7 @@ from cobblestone.client.projects.contacts import ContactPorts, Contacts
 from cobblestone.client.projects.jobs import Jobs
 from cobblestone.client.projects.transfers import Transfers
 from cobblestone.client.projects.web import FeedReader
-from cobblestone.client.records.decisions import CoreDriver
+from cobblestone.client.records.decisions import CoreDriver, in_words
 from cobblestone.client.records.folders import DataFolder
 from cobblestone.client.records.identity import VERSION_NUMBER, VERSION_TEXT, platforms
 from cobblestone.client.records.journal import Journal
@@ -41,7 +41,6 @@ from cobblestone.domain.values import form_of
 from cobblestone.ops.environment import notify
 from cobblestone.ops.policies import full_name, try_policy
 from cobblestone.policy.client.core import events as ev
-from cobblestone.policy.client.core.reasons import sentence
 from cobblestone.policy.client.core.values import Reading
 from cobblestone.policy.client.host.transfers import TransferLimits
 from cobblestone.wire.client.config import read_proxy
@@ -247,7 +246,7 @@ class Client:
             case ev.QuitTask():
                 self.jobs.quit(instruction.job, self.conditions.patience())
             case ev.GiveUp():
-                words = "; ".join(sentence(each) for each in instruction.why) or instruction.code
+                words = "; ".join(in_words(each) for each in instruction.why) or instruction.code
                 by_project = instruction.code == "project"
                 status = ABORTED_BY_PROJECT if by_project else UNSTARTED_LATE
                 self.jobs.abort(instruction.job, status, "aborted by project" if by_project else words)
@@ -257,7 +256,7 @@ class Client:
                 self.loop.set_alarm(instruction.at)
             case ev.Explain():
                 for each in instruction.why:
-                    self.journal.say(f"[{instruction.about}] {sentence(each)}")
+                    self.journal.say(f"[{instruction.about}] {in_words(each)}")
             case _:
                 raise TypeError(
                     f"{type(instruction).__name__} is an instruction that the daemon does not know"

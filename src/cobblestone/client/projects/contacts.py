@@ -21,7 +21,7 @@ from cobblestone.client.projects.scheduler_reply import TakenReply, take_reply
 from cobblestone.client.projects.scheduler_request import make_request
 from cobblestone.client.projects.transfers import Transfers
 from cobblestone.client.projects.web import ProjectNotReached, contact_scheduler, fetch_schedulers
-from cobblestone.client.records.decisions import CoreDriver, job_place
+from cobblestone.client.records.decisions import CoreDriver, job_id, job_place
 from cobblestone.client.records.folders import DataFolder
 from cobblestone.client.records.journal import Journal
 from cobblestone.client.records.state import ClientDatabase
@@ -318,7 +318,7 @@ class Contacts:
         ports.jobs.fetch_missing(content)
         for name, text in taken.trickle_downs:
             if ports.jobs.runner is not None:
-                ports.jobs.runner.deliver_trickle(name, text)
+                ports.jobs.runner.deliver_trickle(job_id(project.master_url, name), text)
         ports.transfers.poll()
         if project.detach_when_done and not content.jobs:
             loop.background(self.detach(content))

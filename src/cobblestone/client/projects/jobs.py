@@ -35,7 +35,6 @@ from cobblestone.wire.client.records import ClientJobState, FileRecord, FileStat
 
 DOWNLOAD_FAILED = -186
 MAX_TRICKLE = 64 * 1024
-SAME_NAME_PAUSE = 60.0
 
 
 @dataclass(eq=False, kw_only=True)
@@ -55,7 +54,6 @@ class Jobs:
         self._checked: set[tuple[str, str]] = set()
         self._wanted: set[str] = set()  # identities of jobs that ought to run now
         self._gone: dict[str, asyncio.Event] = {}  # of tasks whose end is waited for
-        self._identities: dict[str, str] = {}  # of tasks in memory or starting, by their names
         self.checkpoint_seconds = 60.0
         self.config = ClientConfig()
         self.unneeded: list[
@@ -86,12 +84,7 @@ class Jobs:
         content, job = found
         job.task.scheduled = True
         if job.task.pid and job.devices == instances:
-            self._runner().resume(job.name)
-            return
-        if self._identities.setdefault(job.name, identity) != identity:
-            until = self.clock() + SAME_NAME_PAUSE
-            job.waits_for = "a job of the same name of another project is in memory"
-            self.post(ev.JobDeferred(self.clock(), identity, until))
+            self._runner().resume(identity)
             return
         job.devices = instances
         if job.task.slot < 0:
@@ -120,9 +113,8 @@ class Jobs:
         finally:
             self._starting.pop(identity, None)
         if identity not in self._wanted and job.task.pid:
-            self._runner().quit(job.name)
+            self._runner().quit(identity)
         elif identity not in self._wanted and not job.ready_to_report:
-            self._identities.pop(job.name, None)
             self.post(ev.TaskStopped(self.clock(), identity))
 
     def suspend(self, identity: str) -> None:
@@ -130,7 +122,7 @@ class Jobs:
         self._wanted.discard(identity)
         if found := self.find(identity):
             found[1].task.scheduled = False
-            self._runner().suspend(found[1].name)
+            self._runner().suspend(identity)
 
     def quit(self, identity: str, patience: float = 0.0) -> None:
         """Remove a job from memory."""
@@ -139,7 +131,7 @@ class Jobs:
         if found:
             found[1].task.scheduled = False
         if found and found[1].task.pid:
-            self._runner().quit(found[1].name, patience)
+            self._runner().quit(identity, patience)
         elif identity not in self._starting:
             self.post(ev.TaskStopped(self.clock(), identity))
 
@@ -151,7 +143,7 @@ class Jobs:
             return
         content, job = found
         if job.task.pid:
-            self._runner().abort(job.name, exit_status, words)
+            self._runner().abort(identity, exit_status, words)
             return
         job.state, job.exit_status, job.error_message = ClientJobState.ABORTED, exit_status, words
         self._close(content, job, uploading=False, failed=True)
@@ -164,12 +156,12 @@ class Jobs:
 
     def computing(self) -> list[tuple[ProjectContent, JobRecord]]:
         """Return the jobs running at this moment."""
-        found = (self.find(identity) for identity in self._identities.values())
-        return [each for each in found if each is not None and each[1].task.pid and each[1].task.scheduled]
+        found = ((content, job) for content in self.state.contents.values() for job in content.jobs.values())
+        return [each for each in found if each[1].task.pid and each[1].task.scheduled]
 
     async def end_all(self, content: ProjectContent, exit_status: int, words: str) -> None:
         """Abort all jobs of a project that are in memory, and wait until their processes are gone."""
-        names = [job.name for job in content.jobs.values() if job.task.pid]
+        names = [job_id(job.project, job.name) for job in content.jobs.values() if job.task.pid]
         self._gone |= {name: asyncio.Event() for name in names}
         for name in names:
             self._runner().abort(name, exit_status, words)
@@ -182,8 +174,7 @@ class Jobs:
         if self.runner is None:
             return ()
         readings: list[Reading] = []
-        for name, seen in self.runner.tasks.items():
-            identity = self._identities.get(name, "")
+        for identity, seen in self.runner.tasks.items():
             found = self.find(identity)
             if found is None:
                 continue
@@ -241,14 +232,14 @@ class Jobs:
 
     def told(self, event: TaskEvent) -> None:
         """Handle an event from the runner."""
-        identity = self._identities.get(event.name, "")
-        found = self.find(identity)
+        found, identity = self.find(event.name), event.name
         if found is None:
             return
         content, job = found
         match event:
             case Started():
                 job.task.started, job.task.pid, job.task.slot = True, event.pid, event.slot
+                job.waits_for = ""
                 verb = "Restarting" if event.resumed else "Starting"
                 self.journal.say(f"{verb} task {job.name}", job.project, flag="task")
                 self.state.put_job(job)
@@ -269,9 +260,8 @@ class Jobs:
             case Notice():
                 self.journal.say(event.text, job.project, 2 if event.important else 1)
             case Ended():
-                self._identities.pop(event.name, None)
-                if event.name in self._gone:
-                    self._gone[event.name].set()
+                if identity in self._gone:
+                    self._gone[identity].set()
                 self._ended(identity, content, job, event)
 
     def _trickle(self, job: JobRecord, event: TrickleUp) -> None:
@@ -420,7 +410,9 @@ class Jobs:
             for ref in job.result.file_refs:
                 if ref.file_name == file.name and job.task.pid:
                     status = 0 if file.status is FileStatus.UPLOADED else -1
-                    self._runner().upload_done(job.name, ref.open_name or ref.file_name, status)
+                    self._runner().upload_done(
+                        job_id(job.project, job.name), ref.open_name or ref.file_name, status
+                    )
             if job.state is ClientJobState.UPLOADING and not self._uploads_left(content, job):
                 job.state, job.ready_to_report = ClientJobState.UPLOADED, True
                 self.state.put_job(job)

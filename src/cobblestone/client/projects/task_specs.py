@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cobblestone.client.conditions.host import ReportedHost
 from cobblestone.client.records.app_versions import version_in_force
+from cobblestone.client.records.decisions import job_id
 from cobblestone.client.records.folders import DataFolder
 from cobblestone.client.records.identity import VERSION
 from cobblestone.client.records.state import ClientDatabase
@@ -50,6 +51,8 @@ def make_task_spec(
         job,
         version,
         config,
+        name=job_id(job.project, job.name),
+        result_name=job.name,
         project_url=job.project,
         project_dir=folder,
         main_program=main.file_name,

@@ -55,14 +55,18 @@ async def fetch(
             request.headers["Content-Type"] = "application/x-www-form-urlencoded"
         async with asyncio.timeout(MOST_SECONDS), contextlib.aclosing(await send(http, request)) as response:
             if response.status_code != 200:
-                raise ProjectNotReached(f"{url} was answered with HTTP status {response.status_code}")
+                advice = ". Is the address right?" if response.status_code == 404 else ""
+                raise ProjectNotReached(f"{url} was answered with HTTP status {response.status_code}{advice}")
             return await read_body(response, limit)
     except RemoteProtocolError as error:
         raise ProjectNotReached(f"{url} {error}") from error
     except TimeoutError as error:
         raise ProjectNotReached(f"{url} did not answer within {MOST_SECONDS:.0f} s") from error
     except httpx.HTTPError as error:
-        raise ProjectNotReached(f"{url} cannot be reached: {str(error) or type(error).__name__}") from error
+        words = str(error) or type(error).__name__
+        if "WRONG_VERSION_NUMBER" in words:
+            words = "it speaks no TLS. Does its address begin with http://?"
+        raise ProjectNotReached(f"{url} cannot be reached: {words}") from error
     except (httpx.InvalidURL, ValueError) as error:
         raise ProjectNotReached(f"{url[:100]} is not a valid address: {error}") from error
 
@@ -173,7 +177,7 @@ class FeedReader:
         named = {feed.url: feed for feed in self._named()}
         for url in [url for url in self._feeds if url not in named]:
             del self._feeds[url]
-            self._journal.notices.drop_feed(url)
+            self._journal.notices.of_feed(url, (), project_name="", private=False)
             self._state.keep(NOTE, list(self._feeds.values()))
         for url, feed in named.items():
             known = self._feeds.setdefault(url, feed)

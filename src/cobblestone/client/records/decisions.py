@@ -66,11 +66,6 @@ def as_recorded(instructions: Sequence[ev.Instruction]) -> list[Any]:
     return msgspec.json.decode(msgspec.json.encode(plain_instructions(instructions)))
 
 
-def read_events(body: bytes) -> Sequence[ev.Event]:
-    """Return the events of one line."""
-    return _read(body)[0]
-
-
 def _read(body: bytes) -> tuple[list[ev.Event], list[Any] | None]:
     try:
         line = msgspec.json.decode(body)
@@ -192,7 +187,7 @@ class CoreDriver:
         self._seed = int(stored["seed"])
         self.core = self._core_of(stored["core"], policy)
         for _, body in self._state.events_since(int(stored["event"])):
-            self.core.handle(*read_events(body))
+            self.core.handle(*_read(body)[0])
 
     def _core_of(self, plain: dict[str, Any], policy: str) -> ClientCore:
         return ClientCore.restore(plain, rng=random.Random(self._seed), policy=policy, make=make_policy)
@@ -248,9 +243,15 @@ class CoreDriver:
         self._untold = 0
 
 
+def in_words(reason: Why) -> str:
+    """Return a reason as a sentence, in which a job has its name alone."""
+    name = job_place(str(reason.values.get("job", "")))[1]
+    return sentence(Why(reason.code, {**reason.values, "job": name}))
+
+
 def reasons_as_data(reasons: Sequence[Why]) -> list[dict[str, Any]]:
     """Return reasons for JSON: code, values and sentence."""
     return [
-        {"code": each.code, "values": ev.to_plain(each.values), "sentence": sentence(each)}
+        {"code": each.code, "values": ev.to_plain(each.values), "sentence": in_words(each)}
         for each in reasons
     ]

@@ -99,9 +99,9 @@ class Notices:
                 private=private,
             )
 
-    def drop_feed(self, source: str) -> None:
-        """Forget the items of a feed that is no longer followed."""
-        self._drop(lambda each: each.source == source)
+    def drop(self, beginning: str) -> None:
+        """Forget what is true no longer, by how its text begins."""
+        self._drop(lambda each: each.entry.description.startswith(beginning))
 
     def drop_of_scheduler(self, project_name: str) -> None:
         """Forget the messages of a project's scheduler, which no longer sends them."""

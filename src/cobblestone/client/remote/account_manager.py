@@ -134,8 +134,10 @@ class ManagerContacts:
         errand.text, errand.error = problem, -1 if problem else 0
 
     def _failed(self, account: ManagerAttachment, words: str, now: float) -> None:
-        self._journal.alert(f"The account manager {account.name or account.url} could not be used: {words}")
-        if self._state.notes.manager is account:
+        in_use = self._state.notes.manager is account
+        tell = self._journal.alert if in_use else self._journal.say  # who tries a new one is told at once
+        tell(f"The account manager {account.name or account.url} could not be used: {words}")
+        if in_use:
             wait = min(
                 BACKOFF_FIRST * 2.0 ** min(account.failures, 20), BACKOFF_LONGEST
             ) * self._client.rng.uniform(0.5, 1.0)
@@ -182,6 +184,7 @@ class ManagerContacts:
         if problem:
             self._failed(account, problem, now)
             return problem
+        self._journal.notices.drop(f"The account manager {account.name or account.url} could not")
         account.signing_key, account.name = reply.signing_key, reply.name
         account.authenticator = reply.authenticator or account.authenticator
         account.opaque = reply.opaque

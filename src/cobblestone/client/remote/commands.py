@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -254,10 +255,13 @@ async def why(view: ClientView, given: Arguments) -> object:
     about = given.text("about", "")
     core, contents = view.decisions.core, view.state.contents
     if not about:
+        named = Counter(name for each in contents.values() for name in each.jobs)
         return {
             "allowed": view.conditions.sentences(),
             "tasks": {
-                job.name: _why_task(view, job) for each in contents.values() for job in each.jobs.values()
+                job.name if named[job.name] == 1 else job.project + job.name: _why_task(view, job)
+                for each in contents.values()
+                for job in each.jobs.values()
             },
             "projects": {url: reasons_as_data(core.why_project(url)) for url in contents},
         }

@@ -41,11 +41,15 @@ class ClientView(ContactPorts):
         return list(self.state.contents.values())
 
     def find_job(self, name: str) -> tuple[ProjectContent, JobRecord]:
-        """Return a job by its name alone.  Raises NotFound."""
-        for content in self.state.contents.values():
-            if name in content.jobs:
-                return content, content.jobs[name]
-        raise NotFound(f"There is no task {name}. cobblestone client tasks lists them.")
+        """Return a job by its name, if need be behind its project's address.  Raises NotFound."""
+        place, _, bare = name.rpartition("/")
+        contents = self.state.contents.items()
+        found = [(c, c.jobs[bare]) for url, c in contents if bare in c.jobs and place in ("", url[:-1])]
+        if len(found) == 1:
+            return found[0]
+        where = " or ".join(job.project + bare for _, job in found)
+        many = f"Several projects have a task {bare}. Say which one: {where}"
+        raise NotFound(many if found else f"There is no task {name}. cobblestone client tasks lists them.")
 
     async def runs(self, hours: float) -> dict[str, Any]:
         """Return what ran in the last ``hours``, and what will run by the policy's own forecast, each run with its lane."""

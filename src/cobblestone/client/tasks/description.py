@@ -46,7 +46,8 @@ class TaskLimits:
 class TaskSpec:
     """One job to be run.  File names were checked on arrival from the server, and are checked again here."""
 
-    name: str  #: of the result
+    name: str  #: by which the runner knows it; results of two projects may have the same
+    result_name: str
     project_url: str
     project_dir: Path
     main_program: str  #: physical name

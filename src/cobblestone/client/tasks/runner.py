@@ -110,7 +110,7 @@ class Runner:
     async def _start(self, spec: TaskSpec, number: int) -> None:
         folder = SlotFolder(self.around.data_dir / "slots" / str(number), self.around.sandbox.account)
         try:
-            resumed = slot.is_set_up_for(folder, spec.name) or await asyncio.to_thread(
+            resumed = slot.is_set_up_for(folder, spec.result_name) or await asyncio.to_thread(
                 slot.take_over, folder, spec
             )
             if not resumed:

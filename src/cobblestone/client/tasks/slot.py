@@ -130,7 +130,7 @@ def take_over(folder: SlotFolder, spec: TaskSpec) -> bool:
     Debian's client 7.20.5 leaves no mark of completeness, but writes the task's state at each checkpoint, as we do.  Its jobs
     write their outputs to the project's directory, where ours may not write: what is there already comes into the slot.
     """
-    if read_state(folder, spec.name) is None:
+    if read_state(folder, spec.result_name) is None:
         return False
     folder.make()
     begun: list[Path] = []
@@ -156,7 +156,7 @@ def _link_output(folder: SlotFolder, output: TaskOutput) -> None:
 
 def _complete(folder: SlotFolder, spec: TaskSpec) -> None:
     folder.write(f"{OUTPUTS}/.keep", b"")
-    folder.write(READY_FILE, f"{spec.name}\n".encode())
+    folder.write(READY_FILE, f"{spec.result_name}\n".encode())
 
 
 def _free_name(open_name: str) -> str:
@@ -317,10 +317,10 @@ def note_upload(folder: SlotFolder, open_name: str, status: int) -> None:
 
 def take_trickle(folder: SlotFolder, spec: TaskSpec, now: float) -> Path | None:
     """Move the job's message to where the job cannot change it, under the name that BOINC's client uses."""
-    target = spec.project_dir / f"trickle_up_{checked_physical_name(spec.name)}_{now:.0f}.xml"
+    target = spec.project_dir / f"trickle_up_{checked_physical_name(spec.result_name)}_{now:.0f}.xml"
     while target.exists():
         now += 1
-        target = spec.project_dir / f"trickle_up_{spec.name}_{now:.0f}.xml"
+        target = spec.project_dir / f"trickle_up_{spec.result_name}_{now:.0f}.xml"
     with suppress(FileNotFoundError):
         if folder.move_out(TRICKLE_UP_FILE, target) is not None:
             return target

@@ -117,7 +117,7 @@ class RunningTask:
         self.segment: SharedSegment | None = None
         self.group: JobGroup | None = None
         self.ended = asyncio.Event()
-        state = slot.read_state(self.folder, spec.name)
+        state = slot.read_state(self.folder, spec.result_name)
         self.cpu_time = self.checkpoint_cpu_time = self.start_cpu_time = state.cpu_time if state else 0.0
         self.elapsed = self.checkpoint_elapsed = state.elapsed if state else 0.0
         self.intops_cumulative = 0.0  # the job itself counts on after an interruption
@@ -176,7 +176,7 @@ class RunningTask:
 
     def _start_data(self, wrapped: Wrapped) -> StartData:
         return StartData(
-            result_name=self.spec.name,
+            result_name=self.spec.result_name,
             slot=self.number,
             project_dir=str(wrapped.project_dir),
             boinc_dir=str(wrapped.boinc_dir),
@@ -270,7 +270,7 @@ class RunningTask:
     def _state(self) -> CheckpointState:
         return CheckpointState(
             project_url=self.spec.project_url,
-            result_name=self.spec.name,
+            result_name=self.spec.result_name,
             cpu_time=self.checkpoint_cpu_time,
             elapsed=self.checkpoint_elapsed,
             fraction_done=self.checkpoint_fraction,

@@ -48,6 +48,7 @@ class Code(StrEnum):
     RETRY_RESERVED = "retry_for_reliable_hosts"
     BROWSER_TIME = "too_long_for_browsers"
     BROWSER_ALONE = "browser_alone"
+    AT_A_BROWSER = "at_a_browser"
     NETWORK_SHARE = "share_of_network"
     PREFERENCES_EXCLUDE = "preferences_exclude_processor_type"
     TYPE_NOT_REQUESTED = "processor_type_not_requested"
@@ -208,6 +209,11 @@ EXPLANATIONS: dict[Code, DispatchExplanation] = {
     ),
     Code.BROWSER_ALONE: _note(
         "Tasks of {app} are computed by one computer each, and what a browser computes is always checked by another computer."
+    ),
+    Code.AT_A_BROWSER: _note(
+        "The {tasks} waiting {tasks:task is|tasks are} not for this browser: you or another browser has or had {tasks:it|them}, "
+        "and each is checked by another person's computer, never by a second browser. There is work here when the project "
+        "has new tasks."
     ),
     Code.NETWORK_SHARE: _note(
         "The {tasks} waiting {tasks:task is|tasks are} kept for other visitors, since browsers in your network hold as many. "

@@ -145,6 +145,7 @@ SENTENCES: dict[str, str] = {
     Code.BROWSER_TIME: "they are browsers, for which the job would take too long: use smaller jobs, or a smaller "
     "--flops-est",
     Code.BROWSER_ALONE: "they are browsers, which are never trusted alone: the app's --quorum must be 2 or more",
+    Code.AT_A_BROWSER: "they are browsers, and one of them or their owner has, or had, a result of this job",
     Code.NETWORK_SHARE: "they are browsers in a network that holds half of the jobs already",
     Code.NO_PYTHON: "they have no Python 3.6 or newer",
     Code.CPU_FEATURE: "their processor lacks {wanted}",

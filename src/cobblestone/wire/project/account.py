@@ -104,7 +104,7 @@ class WebRpcError(IntEnum):
     CONSENT_REQUIRED = -242
 
 
-ERROR_MESSAGES: Mapping[WebRpcError, str] = {
+ERROR_MESSAGES: Mapping[int, str] = {
     WebRpcError.GENERIC: "The request failed",
     WebRpcError.XML: "The request could not be read",
     WebRpcError.NOT_FOUND: "There is no such account",

@@ -265,8 +265,9 @@ class WebRpcRefused(RemoteProtocolError):
     """A project refused a web RPC; ``number`` is BOINC's."""
 
     def __init__(self, number: int, text: str) -> None:
-        known = {int(error): message for error, message in ERROR_MESSAGES.items()}
-        super().__init__(known.get(number) or text or f"The project answered with error {number}")
+        # Only the project knows what it has against a name.
+        known = "" if text and number == WebRpcError.BAD_USER_NAME else ERROR_MESSAGES.get(number)
+        super().__init__(known or text or f"The project answered with error {number}")
         self.number = number
 
 

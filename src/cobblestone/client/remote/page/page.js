@@ -112,7 +112,7 @@ function showTasks(rows) {
     const more = late ? [make("span", { className: "bad", textContent: "late" })] : [];
     if (mayControl && !over) {
       const verb = task.suspended ? "resume" : "suspend";
-      more.push(make("button", { type: "button", textContent: verb, onclick: () => act(verb, { what: task.name }),
+      more.push(make("button", { type: "button", textContent: verb, onclick: () => act(verb, { what: task.project + task.name }),
         ariaLabel: `${verb} ${task.name}` }));
     }
     return make("li", {}, line(task.name, facts, ...more),
