@@ -133,7 +133,6 @@ def load_matplotlib() -> Any:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    plt.rcParams["svg.hashsalt"] = "cobblestone"  # names of parts are not drawn by lot
     return plt
 
 
@@ -143,7 +142,8 @@ _UNDATED: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"Creati
 def save_picture(plt: Any, fig: Any, path: Path, dpi: int) -> None:
     """Write a figure and let go of it; the same figures make the same file."""
     try:
-        fig.savefig(path, metadata=_UNDATED.get(path.suffix), dpi=dpi)
+        with plt.rc_context({"svg.hashsalt": "cobblestone"}):  # names of parts are not drawn by lot
+            fig.savefig(path, metadata=_UNDATED.get(path.suffix), dpi=dpi)
     finally:
         plt.close(fig)
 
