@@ -186,6 +186,10 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # libraries complain of what the interpreter does not clear away at its end
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """End a process whose test goes on after its time limit, and print where each thread is.
