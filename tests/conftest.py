@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import faulthandler
+import gc
 import ipaddress
 import os
 import random
@@ -29,6 +30,10 @@ from tests.helpers.once import compile_once, one_certificate
 from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.service import passwords
+
+# What modules and collected tests are made of stays to the end: to look through it again and again for what can go takes a tenth
+# of all time.  Until it is set aside (`pytest_collection_finish`) nothing is looked for.
+gc.disable()
 
 TESTS = Path(__file__).parent
 
@@ -173,6 +178,16 @@ def repetition(config: pytest.Config) -> str:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if terminalreporter.stats.get("failed"):
         terminalreporter.write_line(f"repeat with {repetition(config)}")
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # libraries complain of what the interpreter does not clear away at its end
 
 
 @pytest.hookimpl(wrapper=True)

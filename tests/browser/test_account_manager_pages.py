@@ -17,7 +17,7 @@ import pytest
 import uvicorn
 from playwright.sync_api import Browser
 from tests.browser.test_accessibility import findings
-from tests.browser.windows import LOOKS
+from tests.browser.windows import LOOKS, fits
 from tests.helpers.effort import times
 from tests.helpers.manager_world import PASSWORD, Caller, ManagerWorld
 
@@ -83,8 +83,7 @@ def test_pages_of_an_account_manager_can_be_used_by_everybody(
             name = re.sub(r"\W+", "-", path or "home")
             page.screenshot(path=f"{folder}/manager-{name}-{look}.png", full_page=True)
         wrong.extend(findings(page))
-        if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
-            wrong.append(f"{path} is wider than the window")
+        fits(page, path)
         if round_boxes := page.evaluate(ROUND_CHECKBOXES):
             wrong.append(f"{path} has {round_boxes} checkboxes that look like radio buttons")
         if empty := page.evaluate(EMPTY_CHOICES):

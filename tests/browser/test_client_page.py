@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, Route
 from tests.browser.test_accessibility import findings
-from tests.browser.windows import LOOKS
+from tests.browser.windows import LOOKS, fits
 
 import cobblestone.client.remote
 
@@ -132,8 +132,7 @@ def opened(window: tuple[Page, str], said: dict[str, Any], name: str) -> Page:
     page.wait_for_timeout(300)
     if folder := os.environ.get("SCREENSHOTS"):
         page.screenshot(path=f"{folder}/client-{name}-{look}.png", full_page=True)
-    if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
-        wrong.append("the page is wider than the window")
+    fits(page, name)
     assert wrong + findings(page) == []
     return page
 

@@ -22,7 +22,7 @@ from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import FrameLocator, Page, Route, expect
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.browser.test_accessibility import findings
-from tests.browser.windows import LOOKS, Watched
+from tests.browser.windows import LOOKS, Watched, fits
 from tests.helpers.browser import Browser, release
 from tests.helpers.eventually import eventually
 from tests.helpers.float_torture import float_torture
@@ -524,8 +524,7 @@ def test_the_page_is_quiet_and_fits_the_screen(computing: Computing, look: str):
     if folder := os.environ.get("SCREENSHOTS"):
         page.screenshot(path=f"{folder}/compute-{look}.png", full_page=True)
     assert findings(page) == []
-    width, visible = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-    assert width <= visible
+    fits(page, look)
     (watched,) = computing.pages
     assert watched.console == []
     assert watched.hosts == {urlsplit(computing.url).netloc}

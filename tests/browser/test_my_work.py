@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, FilePayload, Page, Route, expect
 from tests.browser.test_accessibility import findings
-from tests.browser.windows import LOOKS, on_loopback
+from tests.browser.windows import LOOKS, fits, on_loopback
 from tests.helpers.effort import times
 from tests.helpers.project_world import World
 from tests.helpers.volunteers import PASSWORD, email
@@ -171,8 +171,7 @@ def test_pages_of_a_batch_fit_the_screen_and_axe_finds_nothing(served: Served, l
         if os.environ.get("SCREENSHOTS"):
             folder.mkdir(parents=True, exist_ok=True)
             page.screenshot(path=folder / f"my-{name}-{look}.png", full_page=True)
-        width, visible = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-        assert width <= visible, name
+        fits(page, name)
         found.extend(findings(page))
 
     new_batch(page)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from playwright.sync_api import expect
-from tests.browser.windows import LOOKS, OpenPage, RunningSite, look_at
-from tests.helpers.effort import times
+from tests.browser.windows import OpenPage, RunningSite, look_at
 from tests.helpers.volunteers import PASSWORD, email
 
 #: Address by name; ``{kind}`` is the id of a result of that kind.
@@ -83,15 +82,6 @@ STATUSES = {
     "confirmation-too-old": 410,
 }
 """Of pages that say what is wrong."""
-
-
-@pytest.mark.parametrize("look", list(LOOKS)[: times(3)])
-@pytest.mark.parametrize("own", [False, True], ids=["visitor", "volunteer"])
-def test_pages_are_quiet_fit_the_screen_and_ask_nobody_else(
-    site: RunningSite, open_page: OpenPage, look: str, own: bool
-) -> None:
-    watched = open_page(look, log_in="ada" if own else "")
-    look_at(watched, site, OWN if own else PUBLIC, look, STATUSES)
 
 
 @pytest.mark.parametrize("code", ["fr", "sk"])

@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 from playwright.sync_api import Browser
 from tests.browser.test_accessibility import findings
-from tests.browser.windows import LOOKS, Watched
+from tests.browser.windows import LOOKS, Watched, fits
 from tests.helpers.statistics_site import ALICE, open_filled_site
 
 from cobblestone.statistics.run import create_app
@@ -58,8 +58,7 @@ def test_every_page_fits_speaks_and_is_for_everybody(
     for address in PAGES:
         page.goto(address)
         assert page.locator("html").get_attribute("lang") == language
-        width, visible = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-        assert width <= visible, f"{address} is {width} pixels wide on a screen of {visible}"
+        fits(page, address)
         if address.startswith("user/") and ALICE in address:
             assert WORDS[language] in page.inner_text("main")
             assert page.locator("polygon.layer-2").count() == 1, "two projects are stacked"

@@ -23,7 +23,6 @@ from tests.helpers.volunteers import Volunteers
 
 from cobblestone.server.app import create_app
 
-#: By day the first three are tried, which differ in width.
 LOOKS: dict[str, dict[str, Any]] = {
     "tablet": {"viewport": {"width": 768, "height": 1024}, "color_scheme": "light"},
     "desktop": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
@@ -79,16 +78,39 @@ class Watched:
         page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
 
 
+#: Of a tablet, a phone and, last, a desk: a page is laid out for each, for it is slower to open it three times.
+WIDTHS = (768, 390, 1280)
+
 OpenPage = Callable[..., Watched]
 """Opens a window with one of the `LOOKS`; ``log_in`` is the name of who logs in there."""
 
 
+def fits(page: Page, name: str) -> None:
+    """See that a page is no wider than its window: a phone's would rather show the page smaller, and call itself as wide."""
+    width, window = page.evaluate("document.documentElement.scrollWidth"), page.viewport_size
+    assert window is not None
+    assert width <= window["width"], f"{name} is {width} pixels wide on a screen of {window['width']}"
+
+
+def nothing(_: Page) -> list[str]:
+    return []
+
+
 def look_at(
-    watched: Watched, site: RunningSite, pages: Mapping[str, str], look: str, statuses: Mapping[str, int]
-) -> None:
-    """Open pages one after the other: each answers, fits the screen, is quiet and asks nobody else."""
+    watched: Watched,
+    site: RunningSite,
+    pages: Mapping[str, str],
+    look: str,
+    statuses: Mapping[str, int],
+    findings: Callable[[Page], list[str]] = nothing,
+) -> list[str]:
+    """Open pages one after the other: each answers, fits the screen, is quiet and asks nobody else.
+
+    Returns:
+        What else is found on them.
+    """
     folder = os.environ.get("SCREENSHOTS")
-    page = watched.page
+    page, found = watched.page, list[str]()
     for name, template in pages.items():
         response = page.goto(site.address(template))
         assert response is not None
@@ -96,8 +118,12 @@ def look_at(
         if folder:
             Path(folder).mkdir(parents=True, exist_ok=True)
             page.screenshot(path=f"{folder}/{name}-{look}.png", full_page=True)
-        width, visible = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-        assert width <= visible, f"{name} is {width} pixels wide on a screen of {visible}"
+        for window in WIDTHS if look == "desktop" else ():
+            page.set_viewport_size({"width": window, "height": 900})
+            fits(page, name)
+        fits(page, name)
+        found += findings(page)
     refused = {str(status) for status in statuses.values()}
     assert [line for line in watched.console if not any(status in line for status in refused)] == []
     assert watched.hosts == {urlsplit(site.url).netloc}
+    return found
