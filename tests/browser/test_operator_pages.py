@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-from tests.browser.windows import OpenPage, RunningSite, look_at
+from tests.browser.test_pages import PUBLIC
+from tests.browser.windows import OpenPage, RunningSite, fits, look_at
 
 PAGES = {
     "ops": "ops.php",
@@ -28,6 +29,16 @@ PAGES = {
 
 
 STATUSES = {"ops-missing": 404}
+
+
+def test_no_name_that_somebody_chose_makes_a_page_wider(site: RunningSite, open_page: OpenPage) -> None:
+    page = open_page("phone", log_in="olga").page
+    for name, template in (PUBLIC | PAGES).items():
+        page.goto(site.address(template))
+        page.evaluate(
+            "for (const link of document.querySelectorAll('td:not(.num) > a')) link.textContent = 'W'.repeat(254)"
+        )
+        fits(page, name)
 
 
 @pytest.mark.parametrize("code", ["fr", "sk"])
