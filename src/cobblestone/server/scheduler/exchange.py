@@ -11,7 +11,7 @@ from functools import partial
 from cobblestone.domain.hosts import Host, HostAppVersion
 from cobblestone.domain.people import ProjectPreferences, User
 from cobblestone.domain.reasons import Reason
-from cobblestone.domain.values import AppVersionId, HostId, ResultId, changed, form_of
+from cobblestone.domain.values import AppVersionId, HostId, ResultId, changed
 from cobblestone.domain.work import Result
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.policy.dispatch import held_jobs, identity
@@ -246,9 +246,15 @@ class SchedulerExchange:
                 elapsed_time=item.final_elapsed_time,
                 file_errors={file.name: file.error_msg for file in item.files if file.error_msg},
             ),
-            ReportContext(result=None)
-            if row is None
-            else form_of(ReportContext, row, record=record, ncpus_used=self._ncpus_of(row.result)),
+            ReportContext(
+                result=None if row is None else row.result,
+                output_specs=() if row is None else row.output_specs,
+                outputs_present=frozenset() if row is None else row.outputs_present,
+                record=record,
+                host_owner=None if row is None else row.host_owner,
+                ncpus_used=1.0 if row is None else self._ncpus_of(row.result),
+                replaced=row is not None and row.replaced,
+            ),
             host_id=host.id,
             user_id=user.id,
             daily_quota=self.limits.daily_quota,
@@ -496,22 +502,25 @@ class SchedulerExchange:
         reply.request_delay = min(delay, 172_800.0)
         reply.next_rpc_delay = reports.next_storage_contact(reply, settings.next_rpc_delay)
         reply.messages = tuple(self.texts)
-        reply.user = form_of(
-            reply_wire.UserBlock,
-            user,
+        reply.user = reply_wire.UserBlock(
+            id=user.id,
+            name=user.name,
             total_credit=user.credit.total - self._hidden("user", user.id),
             expavg_credit=decayed(user.credit.recent, now),
+            create_time=user.create_time,
             email_hash=email_hash(user.email_addr),
+            cross_project_id=user.cross_project_id,
             external_cpid=external_cpid(user.cross_project_id, user.email_addr),
             cpid_time=user.create_time,
             team_id=0 if team is None else team.id,
             team_name="" if team is None else team.name,
         )
-        reply.host = form_of(
-            reply_wire.HostBlock,
-            host,
+        reply.host = reply_wire.HostBlock(
+            id=host.id,
             total_credit=host.credit.total - self._hidden("host", host.id),
             expavg_credit=decayed(host.credit.recent, now),
+            venue=host.venue,
+            create_time=host.create_time,
             announce_id=announce,
         )
         reply.global_preferences = user.global_prefs if newer else ""

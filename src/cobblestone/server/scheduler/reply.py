@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from cobblestone.domain.apps import App, AppFile, AppVersion, is_generalised
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import User
-from cobblestone.domain.values import ResultId, form_of
+from cobblestone.domain.values import ResultId
 from cobblestone.domain.work import InputFile, output_file_name
 from cobblestone.policy.dispatch.catalogue import Assignment, Catalogue, reported_at_once
 from cobblestone.server.core.context import ServerContext
@@ -100,12 +100,12 @@ def add_jobs(
                         ctx,
                         app_file,
                         executable=app_file.executable or app_file.main_program,
-                        file_signature=app_file.signature,  # of the file as clients unpack it
+                        signature=app_file.signature,
                     )
             versions[version_key] = _version_block(app.name, version, assignment)
         for input_file in candidate.input_files:
             if input_file.name not in files:
-                files[input_file.name] = _file_info(ctx, input_file)
+                files[input_file.name] = _file_info(ctx, input_file, sticky=input_file.sticky)
         workunits.append(_workunit_block(app, assignment))
         new_outputs, result = _result_block(
             assignment, ctx.secret, upload_url, at_once=candidate.result_id in at_once
@@ -121,16 +121,22 @@ def add_jobs(
 
 
 def _file_info(
-    ctx: ServerContext, file: AppFile | InputFile, *, executable: bool = False, file_signature: str = ""
+    ctx: ServerContext,
+    file: AppFile | InputFile,
+    *,
+    executable: bool = False,
+    signature: str = "",
+    sticky: bool = False,
 ) -> wire.FileInfo:
     urls = _download_urls(ctx, file.name)
-    return form_of(
-        wire.FileInfo,
-        file,
+    return wire.FileInfo(
+        name=file.name,
         urls=urls,
+        nbytes=file.nbytes,
         md5_cksum=file.md5,
         executable=executable,
-        file_signature=file_signature,
+        file_signature=signature,  # of the file as clients unpack it
+        sticky=sticky,
         gzipped_url="" if file.gzipped_nbytes is None else f"{urls[0]}.gz",
         gzipped_nbytes=file.gzipped_nbytes or 0,
     )
@@ -138,32 +144,45 @@ def _file_info(
 
 def _version_block(app_name: str, version: AppVersion, assignment: Assignment) -> wire.AppVersionBlock:
     usage = assignment.usage
-    return form_of(
-        wire.AppVersionBlock,
-        assignment,
-        version,
-        usage,
+    return wire.AppVersionBlock(
         app_name=app_name,
+        version_num=version.version_num,
+        platform=assignment.platform,
+        plan_class=version.plan_class,
+        avg_ncpus=usage.avg_ncpus,
+        flops=usage.flops,
+        api_version=version.api_version,
         cmdline=usage.command_line,
         coproc_type=usage.gpu_type,
         coproc_count=usage.ngpus,
-        file_refs=tuple(form_of(wire.FileRef, file, file_name=file.name) for file in version.files),
+        file_refs=tuple(
+            wire.FileRef(
+                file_name=file.name,
+                open_name=file.open_name,
+                main_program=file.main_program,
+                copy_file=file.copy_file,
+            )
+            for file in version.files
+        ),
     )
 
 
 def _workunit_block(app: App, assignment: Assignment) -> wire.WorkunitBlock:
     candidate = assignment.candidate
     usage = assignment.usage
-    return form_of(
-        wire.WorkunitBlock,
-        candidate,
-        candidate.limits,
+    return wire.WorkunitBlock(
         name=candidate.workunit_name,
         app_name=app.name,
         job_keyword_ids=" ".join(map(str, app.dispatch.keywords)),
         rsc_fpops_est=candidate.limits.rsc_fpops_est * usage.operations_factor,
         rsc_fpops_bound=candidate.limits.rsc_fpops_bound * usage.bound_factor,
-        file_refs=tuple(form_of(wire.FileRef, file, file_name=file.name) for file in candidate.input_files),
+        rsc_memory_bound=candidate.limits.rsc_memory_bound,
+        rsc_disk_bound=candidate.limits.rsc_disk_bound,
+        command_line=candidate.command_line,
+        file_refs=tuple(
+            wire.FileRef(file_name=file.name, open_name=file.open_name, copy_file=file.copy_file)
+            for file in candidate.input_files
+        ),
     )
 
 
@@ -176,22 +195,26 @@ def _result_block(
     for index, spec in enumerate(candidate.output_specs):
         name = output_file_name(candidate.result_name, index)
         infos.append(
-            form_of(
-                wire.OutputFileInfo,
-                spec,
+            wire.OutputFileInfo(
                 name=name,
+                max_nbytes=spec.max_nbytes,
                 upload_url=upload_url,
                 xml_signature=upload_signature(secret, name, spec.max_nbytes),
                 gzip_when_done=spec.gzip,
             )
         )
-        refs.append(form_of(wire.FileRef, spec, file_name=name))
-    return infos, form_of(
-        wire.ResultBlock,
-        assignment,
-        assignment.version,
+        refs.append(
+            wire.FileRef(
+                file_name=name, open_name=spec.open_name, copy_file=spec.copy_file, optional=spec.optional
+            )
+        )
+    return infos, wire.ResultBlock(
         name=candidate.result_name,
         wu_name=candidate.workunit_name,
+        platform=assignment.platform,
+        version_num=assignment.version.version_num,
+        plan_class=assignment.version.plan_class,
+        report_deadline=assignment.report_deadline,
         file_refs=tuple(refs),
         report_immediately=at_once,
     )
