@@ -11,7 +11,8 @@ import pytest
 from pydantic import ValidationError
 
 from cobblestone.account_manager.core.folder import ManagerSettings
-from cobblestone.ops.settings import FileSettings, Section, Settings
+from cobblestone.domain.errors import ConfigError
+from cobblestone.ops.settings import FileSettings, Section, Settings, parse_settings
 from cobblestone.statistics.folder import StatisticsSettings
 
 ONE_MORE = 1 + 1e-9
@@ -53,3 +54,18 @@ def test_a_value_outside_of_a_bound_is_refused(kind: type[FileSettings]):
                 section.model_validate({name: int(value) if whole else value})
                 taken.append((section.__name__, name, value))
     assert taken == []
+
+
+def test_an_address_that_lacks_only_its_last_slash_is_told_so() -> None:
+    for values, kind in (
+        ({"project": [{"name": "one", "url": "https://one.example.org"}]}, StatisticsSettings),
+        ({"site": {"url": "https://statistics.example.org"}}, StatisticsSettings),
+    ):
+        with pytest.raises(
+            ConfigError, match=r"url = 'https://\S+' is not allowed: it must end with a slash\."
+        ):
+            parse_settings(values, source="site.toml", kind=kind)
+    with pytest.raises(ConfigError, match="should match pattern"):
+        parse_settings(
+            {"site": {"url": "statistics.example.org"}}, source="site.toml", kind=StatisticsSettings
+        )

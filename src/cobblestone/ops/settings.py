@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
@@ -563,7 +564,10 @@ def _explain(
         return f"{source}: unknown setting {key!r}. {hint}"
     if item["type"] == "missing":
         return f"{source}: {key} is missing."
-    return f"{source}: {key} = {repr(item.get('input'))[:100]} is not allowed: {item['msg'].removeprefix('Value error, ')}."
+    problem, form = item["msg"].removeprefix("Value error, "), item.get("ctx", {}).get("pattern", "")
+    if form.endswith("/$") and re.match(form, f"{item['input']}/"):
+        problem = "it must end with a slash"
+    return f"{source}: {key} = {repr(item.get('input'))[:100]} is not allowed: {problem}."
 
 
 def settings_template(kind: type[FileSettings] = Settings, /, **overrides: dict[str, object]) -> str:
