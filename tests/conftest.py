@@ -31,8 +31,8 @@ from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.service import passwords
 
-# What modules and collected tests are made of stays to the end: to look through it again and again for what can go takes a tenth
-# of all time.  Until it is set aside (`pytest_collection_finish`) nothing is looked for.
+# Modules and collected tests stay until the end, and searching them for garbage again and again takes time: the collector rests
+# until they are set aside (`pytest_collection_finish`).
 gc.disable()
 
 TESTS = Path(__file__).parent

@@ -211,8 +211,8 @@ make_venv() {
 # makes no difference.  Nothing is built either, since a build would take today's tools.
 as_listed="--no-deps --require-hashes --only-binary :all:"
 
-# Where a list names uv, it installs the others in a fifth of pip's time.  It does not read pip's settings: who has told pip of an index
-# of their own keeps to pip, and pip goes on where uv fails.
+# Where a list names uv, uv installs the rest in a fifth of pip's CPU time.  It does not read pip's settings, so pip does the work where
+# it was given an index of its own, and also where uv fails.
 quickly() { # quickly LIST
     case $(pip config list) in *.index-url=* | *.no-index=*) return 1 ;; esac
     awk '/^uv==/ { found = 1 } found { print } found && !/\\$/ { exit }' "$1" >.venv/.uv.txt

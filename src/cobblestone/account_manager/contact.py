@@ -316,7 +316,12 @@ def _select(
     rng: random.Random,
 ) -> choosing.Selection:
     choices = account.choices
-    wishes = form_of(choosing.Wishes, choices)
+    wishes = choosing.Wishes(
+        yes=frozenset(choices.yes),
+        no=frozenset(choices.no),
+        kept_out=frozenset(choices.kept_out),
+        kept_out_devices=frozenset(choices.kept_out_devices),
+    )
     if choices.mode == "classic":
         return choosing.select_by_hand(candidates, wishes, computer, choices.shares)
     return choosing.select_projects(candidates, wishes, computer, jitter=[rng.random() for _ in candidates])

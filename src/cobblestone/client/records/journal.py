@@ -100,7 +100,7 @@ class Notices:
             )
 
     def drop(self, beginning: str) -> None:
-        """Forget what is true no longer, by how its text begins."""
+        """Forget notices that no longer hold: those whose text begins so."""
         self._drop(lambda each: each.entry.description.startswith(beginning))
 
     def drop_of_scheduler(self, project_name: str) -> None:

@@ -255,11 +255,11 @@ async def why(view: ClientView, given: Arguments) -> object:
     about = given.text("about", "")
     core, contents = view.decisions.core, view.state.contents
     if not about:
-        named = Counter(name for each in contents.values() for name in each.jobs)
+        n_named = Counter(name for each in contents.values() for name in each.jobs)
         return {
             "allowed": view.conditions.sentences(),
             "tasks": {
-                job.name if named[job.name] == 1 else job.project + job.name: _why_task(view, job)
+                job.name if n_named[job.name] == 1 else job.project + job.name: _why_task(view, job)
                 for each in contents.values()
                 for job in each.jobs.values()
             },

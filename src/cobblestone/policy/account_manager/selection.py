@@ -16,7 +16,7 @@ returns, as far as the balance remembers (half-life `MEMORY_DAYS`).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -64,10 +64,10 @@ class CandidateProject:
 class Wishes:
     """The choices of an owner of computers."""
 
-    yes: Collection[int] = ()  #: keywords
-    no: Collection[int] = ()
-    kept_out: Collection[int] = ()  #: projects
-    kept_out_devices: Collection[tuple[int, str]] = ()  #: devices of projects
+    yes: frozenset[int] = frozenset()  #: keywords
+    no: frozenset[int] = frozenset()
+    kept_out: frozenset[int] = frozenset()  #: projects
+    kept_out_devices: frozenset[tuple[int, str]] = frozenset()  #: devices of projects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,8 +181,8 @@ class _Selection:
         self._taken: set[WorkunitId] = set()
         self._address_space = address_space(request.host.description.os_name)
         self._in_browser = request.in_browser
-        # What an owner's look-up finds for a browser is mostly at another visitor's.
-        self._had = Code.AT_A_BROWSER if request.in_browser else Code.ALREADY_AT_USER
+        # Browsers never confirm each other, so they count as one owner: another visitor may have the job.
+        self._code_at_user = Code.AT_A_BROWSER if request.in_browser else Code.ALREADY_AT_USER
         self._left_for_others = limits.left_for_others
         self._first_choice = request.preferences.selected_apps or None  # None: all apps alike
 
@@ -251,7 +251,9 @@ class _Selection:
             self._tally.note(Code.RETRY_RESERVED)
             return False
         if self._once and candidate.workunit_id in self._taken:
-            self._tally.note(self._had if self._limits.one_result_per_user_per_wu else Code.ALREADY_AT_HOST)
+            self._tally.note(
+                self._code_at_user if self._limits.one_result_per_user_per_wu else Code.ALREADY_AT_HOST
+            )
             return False
         return self._fits(candidate, match)
 
@@ -389,7 +391,7 @@ class _Selection:
         at_host = _look_up(self._held_by_host, ids)
         for candidate in chunk:
             if candidate.workunit_id in at_user:
-                self._tally.note(self._had)
+                self._tally.note(self._code_at_user)
             elif candidate.workunit_id in at_host:
                 self._tally.note(Code.ALREADY_AT_HOST)
             elif self._left_for_others:
