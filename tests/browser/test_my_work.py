@@ -102,6 +102,19 @@ def test_files_are_submitted_computed_and_come_back_as_a_zip(served: Served) -> 
     expect(page.locator("[data-part=status]")).to_be_empty()  # what was submitted is not proposed again
 
 
+def test_files_chosen_before_the_script_has_come_are_not_forgotten(served: Served) -> None:
+    page, held = served.open(), list[Route]()
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/new_batch.js*", hold)
+    new_batch(page)
+    page.locator("[name=inputs]").set_input_files(data())
+    held.pop().continue_()
+    page.get_by_text("Files on the server: 3.").wait_for()
+
+
 def test_a_file_that_is_chosen_again_counts_once_unless_it_was_changed(
     served: Served, tmp_path: Path
 ) -> None:

@@ -26,7 +26,7 @@ WRONG = {"POSSESSIVE_REPEAT", "ATOMIC_GROUP"}
 ANYTHING = "x"
 """Stands for a part of a pattern that is known only when the program runs."""
 OF_OPERATORS = {"pattern"}
-"""Expressions for patterns that come from a project's own files, not from the package."""
+"""Expressions for patterns that come from a project's own files, or that pydantic repeats, not from a call."""
 
 Names = Mapping[str, ast.expr]
 

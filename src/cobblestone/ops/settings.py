@@ -564,8 +564,8 @@ def _explain(
         return f"{source}: unknown setting {key!r}. {hint}"
     if item["type"] == "missing":
         return f"{source}: {key} is missing."
-    problem, form = item["msg"].removeprefix("Value error, "), item.get("ctx", {}).get("pattern", "")
-    if form.endswith("/$") and re.match(form, f"{item['input']}/"):
+    problem, pattern = item["msg"].removeprefix("Value error, "), item.get("ctx", {}).get("pattern", "")
+    if pattern.endswith("/$") and re.match(pattern, f"{item['input']}/"):
         problem = "it must end with a slash"
     return f"{source}: {key} = {repr(item.get('input'))[:100]} is not allowed: {problem}."
 

@@ -459,6 +459,7 @@ function choose(compute, changed) {
   const threads = part("threads"), {choices} = compute, most = Math.min(64, navigator.hardwareConcurrency || 1);
   for (let n = 1; n <= most; n++) threads.add(new Option(String(n), String(n), false, n === Math.min(choices.threads, most)));
   for (const name of ["battery", "hidden"]) part(name).checked = choices[name];
+  page.querySelector("form").inert = false;
   page.querySelector("form").addEventListener("change", () => {
     store(CHOICES, {threads: Number(threads.value), battery: part("battery").checked, hidden: part("hidden").checked});
     changed();

@@ -143,6 +143,7 @@ if (form.id === "submit-batch") {
 } else if (crypto.subtle) { // it is missing on plain HTTP, where the form works as it does without scripts
   part("drop").hidden = false;
   picker.addEventListener("change", () => choose(picker.files));
+  choose(picker.files); // those that were chosen before this ran, on a slow line
   for (const name of ["dragover", "drop"])
     form.addEventListener(name, (event) => {
       if (event.target === form.elements.table) return; // takes its file by itself
