@@ -38,7 +38,7 @@ IMPORTED_ONCE = (
     "sqlalchemy",
     "alembic.command",
     "lxml.html",
-    "typer",
+    "click",
     "httpx",
     "argon2",
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.conftest import LiveProject
 
-from cobblestone.cli.lab import simulating
+from cobblestone.cli import run_command
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host.run import simulate
 from cobblestone.simulator.state_import import scenario_from_state
@@ -73,7 +73,7 @@ def require_simulated(state: Path, shared: Path, user: str) -> None:
     }
     assert len(secrets) > 6
     assert all(secret in text for secret in secrets - {socket.gethostname(), str(state.parent)})
-    assert simulating.main(["--from", str(state), "--anonymise", str(shared)]) == 0
+    assert run_command(["simulate", "--from", str(state), "--anonymise", str(shared)]) == 0
     anonymous = shared.read_text()
     assert [secret for secret in secrets if secret in anonymous] == []
     for path in (state, shared):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cobblestone.cli import run_command
-from cobblestone.ops.environment import VARIABLES, typed_noun
+from cobblestone.ops.environment import typed_noun
 
 CONTROL = re.compile(r"\x1b\[[?0-9;]*[a-zA-Z]|[\x00-\x1f]")
 SHELLS = ("bash", "zsh", "fish")
@@ -117,7 +117,7 @@ def test_completion_outside_of_a_project_offers_nothing_and_says_nothing(tmp_pat
     monkeypatch.chdir(tmp_path)
     for name, value in (("COMP_WORDS", "cobblestone app show "), ("COMP_CWORD", "3")):
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("_COBBLESTONE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("_COBBLESTONE_COMPLETE", "bash_complete")
     run_command([])
     printed = capfd.readouterr()
     assert (printed.out.strip(), printed.err) == ("", "")
@@ -134,6 +134,5 @@ def test_completion_outside_of_a_project_offers_nothing_and_says_nothing(tmp_pat
     ],
 )
 def test_only_the_command_that_is_typed_is_loaded(typed: str, noun: str, monkeypatch: pytest.MonkeyPatch):
-    for name in VARIABLES:
-        monkeypatch.setenv(name, typed)
-        assert typed_noun() == noun
+    monkeypatch.setenv("COMP_WORDS", typed)
+    assert typed_noun() == noun

@@ -14,9 +14,9 @@ from cobblestone.ops.environment import environment_without_proxies
 
 #: What commands, the server and its pages take, and the client never.
 OF_OTHERS = {
-    "alembic", "click", "cryptography", "dask", "jinja2", "matplotlib", "numba", "numpy", "pyarrow", "pydantic", "pygments",
-    "rich", "starlette", "sqlalchemy", "textual", "typer", "uvicorn", "wasmtime",
-    *(f"cobblestone.{part}" for part in ("cli.options", "demo", "sdk", "server", "service", "simulator", "store")),
+    "alembic", "cryptography", "dask", "jinja2", "matplotlib", "numba", "numpy", "pyarrow", "pydantic", "pygments",
+    "rich", "starlette", "sqlalchemy", "textual", "uvicorn", "wasmtime",
+    *(f"cobblestone.{part}" for part in ("cli.project", "cli.work", "demo", "sdk", "server", "service", "simulator", "store")),
 }  # fmt: skip
 #: What takes room, and is loaded when a project is contacted or somebody asks over the JSON interface.
 LATER = {"httpx", "httpcore", "websockets"}

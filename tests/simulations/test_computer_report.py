@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cobblestone.cli.lab import simulating
+from cobblestone.cli import run_command
 from cobblestone.domain.errors import ConfigError, RemoteProtocolError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host.run import simulate
@@ -59,7 +59,7 @@ STATE = f"""<client_state>
 def test_an_anonymous_state_gives_the_same_scenario_and_tells_nobody_whose_it_is(tmp_path: Path) -> None:
     path, out = tmp_path / "client_state.xml", tmp_path / "shared.xml"
     path.write_text(STATE, encoding="utf-8")
-    assert simulating.main(["--from", str(path), "--anonymise", str(out)]) == 0
+    assert run_command(["simulate", "--from", str(path), "--anonymise", str(out)]) == 0
     text = out.read_text(encoding="utf-8")
     assert [secret for secret in SECRETS if secret in text] == []
     assert "1700000000" not in text
@@ -75,7 +75,7 @@ def test_an_anonymous_state_gives_the_same_scenario_and_tells_nobody_whose_it_is
 def test_what_a_state_file_does_not_tell_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "client_state.xml"
     path.write_text(STATE, encoding="utf-8")
-    assert simulating.main(["--from", str(path)]) == 2  # CS2 knows no GPUs
+    assert run_command(["simulate", "--from", str(path)]) == 2  # CS2 knows no GPUs
     said = capsys.readouterr().err.splitlines()
     assert said[:-1] == [
         "note: B, app x: not known from any job in the file; used: jobs of 3.6e+14 FLOPs, a latency bound of 10 days"
@@ -110,9 +110,12 @@ def test_a_state_file_without_end_is_not_read_to_its_end(tmp_path: Path) -> None
 def test_the_options_of_the_anonymiser_are_checked(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert simulating.main(["--anonymise", str(tmp_path / "x")]) == 2
+    assert run_command(["simulate", "--anonymise", str(tmp_path / "x")]) == 2
     assert "--anonymise needs --from" in capsys.readouterr().err
-    assert simulating.main(["--from", str(tmp_path / "none.xml"), "--anonymise", str(tmp_path / "x")]) == 2
+    assert (
+        run_command(["simulate", "--from", str(tmp_path / "none.xml"), "--anonymise", str(tmp_path / "x")])
+        == 2
+    )
     assert "none.xml: No such file" in capsys.readouterr().err
 
 
@@ -176,11 +179,11 @@ def test_recording_changes_nothing(tmp_path: Path) -> None:
 
 def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "report.html"
-    assert simulating.main([str(LAPTOP), "--report", str(out), "--window", "0:1"]) == 0
+    assert run_command(["simulate", str(LAPTOP), "--report", str(out), "--window", "0:1"]) == 0
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert simulating.main([str(LAPTOP), "--report", str(tmp_path)]) == 2
+    assert run_command(["simulate", str(LAPTOP), "--report", str(tmp_path)]) == 2
     assert f"{tmp_path}: Is a directory" in capsys.readouterr().err
-    assert simulating.main([str(LAPTOP), "--report", str(out), "--hosts", "3"]) == 2
+    assert run_command(["simulate", str(LAPTOP), "--report", str(out), "--hosts", "3"]) == 2
     assert "--report is for one host" in capsys.readouterr().err
 
 
@@ -191,9 +194,9 @@ def test_what_is_read_is_not_written_over_and_what_cannot_be_written_is_one_line
     text = LAPTOP.read_text(encoding="utf-8").replace('"30 d"', '"2 d"')
     own.write_text(text, encoding="utf-8")
     for option in ("--report", "--log", "--picture", "--keep"):
-        assert simulating.main([str(own), option, str(own)]) == 2
+        assert run_command(["simulate", str(own), option, str(own)]) == 2
         assert "is the input file" in capsys.readouterr().err
-    assert simulating.main(["--from", str(own), "--anonymise", str(own)]) == 2
+    assert run_command(["simulate", "--from", str(own), "--anonymise", str(own)]) == 2
     assert own.read_text(encoding="utf-8") == text
     capsys.readouterr()
     for option, name, said in (
@@ -201,9 +204,9 @@ def test_what_is_read_is_not_written_over_and_what_cannot_be_written_is_one_line
         ("--log", "none/x", "No such file"),
         ("--picture", "none/x.svg", "there is no folder"),
     ):
-        assert simulating.main([str(own), option, str(tmp_path / name)]) == 2
+        assert run_command(["simulate", str(own), option, str(tmp_path / name)]) == 2
         assert said in capsys.readouterr().err
-    assert simulating.main([str(own), "--window", "2:3", "--report", str(tmp_path / "r.html")]) == 2
+    assert run_command(["simulate", str(own), "--window", "2:3", "--report", str(tmp_path / "r.html")]) == 2
     assert "the scenario ends on day 2" in capsys.readouterr().err
 
 
@@ -213,13 +216,13 @@ def test_names_with_dollar_signs_are_no_formulas(tmp_path: Path) -> None:
     own.write_text(
         text.replace('"laptop"', "'a $\\bad$'").replace('"climate"', "'$\\frac{$'"), encoding="utf-8"
     )
-    assert simulating.main([str(own), "--picture", str(tmp_path / "p.svg")]) == 0
-    assert simulating.main([str(own), "--hosts", "1", "--picture", str(tmp_path / "p.svg")]) == 0
+    assert run_command(["simulate", str(own), "--picture", str(tmp_path / "p.svg")]) == 0
+    assert run_command(["simulate", str(own), "--hosts", "1", "--picture", str(tmp_path / "p.svg")]) == 0
 
 
 def test_the_hours_under_a_picture_of_few_hosts_are_plain_numbers(tmp_path: Path) -> None:
     many = ROOT / "examples/simulator/population.toml"
-    assert simulating.main([str(many), "--hosts", "1", "--picture", str(tmp_path / "p.svg")]) == 0
+    assert run_command(["simulate", str(many), "--hosts", "1", "--picture", str(tmp_path / "p.svg")]) == 0
     labels = re.findall(r"<!-- (.*?) -->", (tmp_path / "p.svg").read_text(encoding="utf-8"))
     assert "hours from first sending" in labels
     assert [each for each in labels if "times" in each or "^" in each] == [], "2 x 10^1 beside 3 x 10^1"

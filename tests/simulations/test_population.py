@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.helpers.effort import times
-from typer.testing import CliRunner
 
 from cobblestone.cli import build
 from cobblestone.domain.errors import ConfigError

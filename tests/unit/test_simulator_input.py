@@ -7,12 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from cobblestone.cli import build
-from cobblestone.cli.lab import simulating
+from cobblestone.cli import build, run_command
 from cobblestone.domain.errors import ConfigError
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host.run import simulate as run_one
@@ -258,7 +257,7 @@ def test_the_c_library_generator_gives_its_well_known_numbers() -> None:
     assert [round(rng.random() * 2147483647) for _ in range(3)] == [1804289383, 846930886, 1681692777]
 
 
-def _program() -> typer.Typer:
+def _program() -> click.Group:
     return build()
 
 
@@ -366,7 +365,7 @@ def test_the_command_loads_nothing_that_a_run_does_not_need(tmp_path: Path) -> N
         [sys.executable, "-c", code, "simulate", str(path)], capture_output=True, text=True, check=True
     )
     loaded = set(done.stdout.splitlines()[-1].split())
-    heavy = ("typer", "pydantic", "rich", "matplotlib", "cobblestone.server", "cobblestone.store")
+    heavy = ("pydantic", "rich", "matplotlib", "cobblestone.server", "cobblestone.store")
     heavy += (
         "cobblestone.policy.dispatch.choose",
         "cobblestone.simulator.population.run",
@@ -385,11 +384,8 @@ def test_the_command_loads_nothing_that_a_run_does_not_need(tmp_path: Path) -> N
 def test_wrong_usage_ends_with_status_2_and_one_line_that_says_what_is_allowed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert simulating.main(["x.toml", "--seeds", "0"]) == 2
-    assert (
-        capsys.readouterr()
-        .err.splitlines()[-1]
-        .endswith("argument --seeds: '0' is not possible; allowed: 1 to 10000")
-    )
-    assert simulating.main(["--help"]) == 0
+    assert run_command(["simulate", "x.toml", "--seeds", "0"]) == 2
+    said = "Error: Invalid value for '--seeds': 0 is not in the range 1<=x<=10000."
+    assert capsys.readouterr().err.splitlines()[-1] == said
+    assert run_command(["simulate", "--help"]) == 0
     assert "--explain DAY" in capsys.readouterr().out

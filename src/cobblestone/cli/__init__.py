@@ -15,8 +15,12 @@ from typing import TYPE_CHECKING
 from cobblestone.domain.errors import CobblestoneError
 
 if TYPE_CHECKING:
-    from cobblestone.cli.options import Commands
+    from cobblestone.cli.parameters import Commands
 
+_SUMMARY = """Volunteer computing: from a program to results of many computers.
+
+Begin with: cobblestone project create DIR
+"""
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
@@ -58,60 +62,49 @@ COMMANDS = {
     "demo": ("demo", "Run a complete demonstration on this machine."),
     "examples": ("demo", "List the included examples, or copy one."),
     "explain": ("project.hosts", "Explain why something happens or does not happen."),
-    "simulate": ("lab.sweeps", "Simulate a host with its projects, by each policy."),
+    "simulate": ("lab.simulating", "Simulate a host with its projects, by each policy."),
     "advise": ("lab.advise", "Recommend deadline, quorum, buffers and size of batches."),
     "paper": ("lab.sweeps", "Reproduce Kondo, Anderson, McLeod (2007)."),
     "frontier": ("lab.sweeps", "Show where one policy is better or worse than another."),
 }
-#: Modules of commands with a parser of their own: to load the others' takes longer than a run.
-OWN_PARSERS = {("simulate",): "lab.simulating", ("client", "run"): "client.run"}
 #: Rooms, or modules beside them, that may be absent.
 OPTIONAL = ("client", "demo", "lab")
 
 
 def build(only: str | None = None) -> Commands:
     """Return all commands, or ``only`` the one of that name; if there is no such command, a list to choose from."""
-    import typer
+    from cobblestone.cli.parameters import Commands, switch
 
-    from cobblestone.cli.options import Commands
+    def install_completion() -> str:
+        from cobblestone.cli.completion import install
 
-    root = Commands(
-        add_completion=True,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+        return install(root)
 
-    def show_version(wanted: bool) -> None:
-        if wanted:
-            from cobblestone import __version__
+    def version() -> str:
+        from cobblestone import __version__
 
-            typer.echo(f"cobblestone {__version__}")
-            raise typer.Exit
+        return f"cobblestone {__version__}"
 
-    @root.callback()
-    def _root(
-        version: bool = typer.Option(  # Typer's way
-            False, "--version", callback=show_version, is_eager=True, help="Show the version and exit."
+    root = Commands(_SUMMARY)
+    root.params += [
+        switch("--version", "Show the version and exit.", version),
+        switch(
+            "--install-completion", "Make the Tab key complete commands in this shell.", install_completion
         ),
-    ) -> None:
-        """Volunteer computing: from a program to results of many computers.
-
-        Begin with: cobblestone project create DIR
-        """
-
+    ]
     for name in (only,) if only in COMMANDS else COMMANDS:
         place, summary = COMMANDS[name]
         room = place.partition(".")[0]
         if room in OPTIONAL and importlib.util.find_spec(f"{__name__}.{room}") is None:
             continue
         if only is not None and name != only:
-            root.command(name, help=summary)(_listed)
+            root.verb(name, summary)(_listed)
             continue
         module = importlib.import_module(f"{__name__}.{place}")
         if group := getattr(module, f"{name}_commands", None):
-            root.add_typer(group, name=name)
+            root.add_command(group, name)
         else:
-            root.command(name, **getattr(module, f"{name}_options", {}))(getattr(module, name))
+            root.verb(name)(getattr(module, name))
     return root
 
 
@@ -122,11 +115,8 @@ def _listed() -> None:
 def run_command(arguments: Sequence[str]) -> int:
     """Run a command and return its exit status."""
     try:
-        for words, place in OWN_PARSERS.items():
-            if tuple(arguments[: len(words)]) == words:
-                return importlib.import_module(f"{__name__}.{place}").main(arguments[len(words) :])
         return _run_program(arguments)
-    except SystemExit as exit_:  # Typer ends so, after it has shown what is wrong with the usage
+    except SystemExit as exit_:  # Click ends so after it has answered a shell
         return exit_.code if isinstance(exit_.code, int) else 0
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted.\n")
@@ -148,15 +138,23 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def _run_program(arguments: Sequence[str]) -> int:
-    from typer.main import get_command
+    import click
 
     from cobblestone.cli.arguments import spread_lists
     from cobblestone.ops.environment import connection_defaults, typed_noun
 
     connection_defaults()  # takes its variables out of the environment before settings look there
     noun = next(iter(arguments), "") or typed_noun()
-    get_command(build(noun)).main(spread_lists(arguments), prog_name="cobblestone")
-    return 0
+    try:
+        status = build(noun).main(spread_lists(arguments), prog_name="cobblestone", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:  # the help is printed
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort as error:
+        raise KeyboardInterrupt from error
+    return status if isinstance(status, int) else 0
 
 
 def main() -> None:

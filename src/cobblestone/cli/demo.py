@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
+
+from cobblestone.cli.parameters import Argument, Option
 
 DEFAULT_FOLDER = Path(".demo")
 
@@ -15,19 +17,19 @@ DEFAULT_FOLDER = Path(".demo")
 class DemoOptions:
     """Which demonstration, and how much of it."""
 
-    folder: Annotated[Path, typer.Option(show_default=True)] = DEFAULT_FOLDER
+    folder: Annotated[Path, Option()] = DEFAULT_FOLDER
     """Folder for the demonstration; emptied first."""
-    jobs: Annotated[int | None, typer.Option(min=1, max=100)] = None
+    jobs: Annotated[int | None, Option(min=1, max=100)] = None
     """Number of jobs. Default: 12, with a browser 4, with the whole family 40."""
-    keep: Annotated[bool, typer.Option("--keep")] = False
+    keep: Annotated[bool, Option("--keep")] = False
     """Leave the project running at the end."""
-    quick: Annotated[bool, typer.Option("--quick")] = False
+    quick: Annotated[bool, Option("--quick")] = False
     """Fewer bootstrap samples, for a quick look."""
-    whole_family: Annotated[bool, typer.Option("--whole-family")] = False
+    whole_family: Annotated[bool, Option("--whole-family")] = False
     """Two projects, an account manager, a statistics site, and three clients (two of them BOINC's)."""
-    browser: Annotated[bool, typer.Option("--browser")] = False
+    browser: Annotated[bool, Option("--browser")] = False
     """Another computation: a headless Chromium tab and BOINC's client confirm each other's results, bit by bit."""
-    own_client: Annotated[bool, typer.Option("--own-client")] = False
+    own_client: Annotated[bool, Option("--own-client")] = False
     """One volunteer uses cobblestone's own client; both do where BOINC's is missing."""
 
 
@@ -35,7 +37,7 @@ def demo(wanted: DemoOptions) -> None:
     """Run a complete demonstration on this machine: a project, two volunteers' clients and a real example."""
     folder, jobs, keep = wanted.folder, wanted.jobs, wanted.keep
     if sum((wanted.whole_family, wanted.browser, wanted.own_client)) > 1:
-        raise typer.BadParameter(
+        raise click.BadParameter(
             "--whole-family, --browser and --own-client are separate demonstrations: give only one."
         )
     if wanted.browser:
@@ -54,10 +56,8 @@ def demo(wanted: DemoOptions) -> None:
 
 
 def examples(
-    name: Annotated[
-        str, typer.Argument(help="The example to copy; without a name, the examples are listed.")
-    ] = "",
-    to: Annotated[Path, typer.Option(help="The folder to copy it to.", show_default=True)] = Path(),
+    name: Annotated[str, Argument(help="The example to copy; without a name, the examples are listed.")] = "",
+    to: Annotated[Path, Option(help="The folder to copy it to.")] = Path(),
 ) -> None:
     """List the included examples, or copy one to read, change and run."""
     from cobblestone.demo.services import copy_example, example_names, examples_folder
@@ -65,6 +65,6 @@ def examples(
     if not name:
         for each in example_names():
             title = (examples_folder() / each / "README.md").read_text(encoding="utf-8").partition("\n")[0]
-            typer.echo(f"{each:15}{title.removeprefix('# ')}")
+            click.echo(f"{each:15}{title.removeprefix('# ')}")
         return
-    typer.echo(f"{copy_example(name, to)}: start with its README.md")
+    click.echo(f"{copy_example(name, to)}: start with its README.md")

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
 import cobblestone
-from cobblestone.cli.help import panels_of
+from cobblestone.cli.parameters import Option
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -56,8 +56,8 @@ th, td {{ border: 1px solid #8886; padding: .2rem .5rem; text-align: left; verti
 
 
 def docs(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0: any.")] = 8765,
-    open_browser: Annotated[bool, typer.Option("--open", help="Also open a browser.")] = False,
+    port: Annotated[int, Option(min=0, max=65535, help="Port on this machine; 0: any.")] = 8765,
+    open_browser: Annotated[bool, Option("--open", help="Also open a browser.")] = False,
 ) -> None:
     """Serve the documentation on this machine until Ctrl-C."""
     import socket
@@ -75,7 +75,7 @@ def docs(
             f"Port {port} cannot be used: {error.strerror}. Choose another one with --port"
         ) from error
     address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-    typer.echo(f"The documentation: {address} (stop with Ctrl-C)")
+    click.echo(f"The documentation: {address} (stop with Ctrl-C)")
     if open_browser:
         webbrowser.open(address)
     uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off")).run(sockets=[listener])
@@ -143,33 +143,26 @@ def _python_reference() -> str:
 
 def commands() -> str:
     """Return the page of all commands with their options, as their help says it, in Markdown."""
-    from typer.main import get_command
-
     package = import_module("cobblestone.cli")  # which loads this module when it is called
-    parsers = {" ".join(("cobblestone", *words)): place for words, place in package.OWN_PARSERS.items()}
-    return _COMMANDS + "".join(_described("cobblestone", get_command(package.build()), parsers))
+    return _COMMANDS + "".join(_described("cobblestone", package.build()))
 
 
-def _described(name: str, command: Any, parsers: Mapping[str, str]) -> Iterator[str]:
-    """Yield what to say of each command below a group; ``parsers``: the modules of those that have one of their own."""
+def _described(name: str, command: Any) -> Iterator[str]:
+    """Yield what to say of each command below a group."""
     for word, each in command.commands.items():
         called = f"{name} {word}"
         yield f"\n{'##' if ' ' not in name else '###'} {called}\n\n{_plain(each.help)}\n\n"
         if hasattr(each, "commands"):
-            yield from _described(called, each, parsers)
-            continue
-        if called in parsers:
-            own = import_module(f"cobblestone.cli.{parsers[called]}").parser()
-            yield from (
-                f"* `{names}`: {_plain(what)}\n" for rows in panels_of(own).values() for names, what in rows
-            )
+            yield from _described(called, each)
             continue
         for option in each.params:
             if {"--project", "--json", "--quiet"} & {*option.opts}:
                 continue  # said once, above all
             is_option = option.param_type_name == "option"
             said = (
-                " / ".join((*option.opts, *option.secondary_opts)) if is_option else option.display_name_raw
+                " / ".join((*option.opts, *option.secondary_opts))
+                if is_option
+                else option.human_readable_name
             )
             yield f"* `{said}`: {_plain(option.help)}\n"
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 #: Commands, or options with their values, and what each does.
 Rows = list[tuple[str, str]]
 ARGUMENTS, COMMANDS, OPTIONS = "Arguments", "Commands", "Options"
-_KINDS = re.compile(r"<(?:list\[)?(str|int|float)[^<>]*>")
 _NAMES_WIDTH = 27
 _WIDEST = 110
 
@@ -35,42 +32,6 @@ def show(usage: str, text: str, panels: Mapping[str, Rows]) -> None:
         table.add_column(style="cyan", width=width, overflow="fold")
         table.add_column(ratio=1)
         for names, what in rows:
-            table.add_row(Text(_KINDS.sub(_value, names)), Text(what))
+            table.add_row(Text(names), Text(what))
         if rows:
             out.print(Panel(table, title=title, title_align="left", border_style="dim"))
-
-
-def _value(kind: re.Match[str]) -> str:
-    return "TEXT" if kind[1] == "str" else "N"
-
-
-def panels_of(parser: argparse.ArgumentParser) -> dict[str, Rows]:
-    """Return the arguments and options of a parser."""
-    panels: dict[str, Rows] = {ARGUMENTS: [], OPTIONS: []}
-    for each in parser._actions:  # argparse has no other list of them
-        names, what = ", ".join(each.option_strings), each.help or ""
-        value = str(each.metavar) if each.nargs != 0 else ""
-        if each.default not in (None, "", argparse.SUPPRESS) and each.default is not False:
-            what += f" [default: {each.default}]"
-        panels[OPTIONS if names else ARGUMENTS].append((f"{names} {value}".strip(), what))
-    return panels
-
-
-class ShowHelp(argparse.Action):
-    """``--help`` of the commands that have a parser from the standard library, so that they start quickly."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
-        text = "Show this message and exit."
-        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=text)
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option: str | None = None,
-    ) -> None:
-        panels = panels_of(parser)
-        places = "".join(f" [{name}]" for name, _ in panels[ARGUMENTS])
-        show(f"{parser.prog} [OPTIONS]{places}", parser.description or "", panels)
-        parser.exit()

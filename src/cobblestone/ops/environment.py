@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
 import re
 import shlex
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from subprocess import CompletedProcess
 
 #: Returns Unix seconds.
 Clock = Callable[[], float]
@@ -49,13 +51,15 @@ def environment_with(**values: str) -> dict[str, str]:
 
 def run_and_read(
     words: Sequence[str], *, timeout: float, cwd: Path | None = None, env: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+) -> CompletedProcess[str]:
     """Run a program to its end; return its status and what it wrote.
 
     Raises:
         OSError: it cannot be run.
         subprocess.TimeoutExpired: it took more than ``timeout`` seconds.
     """
+    import subprocess  # not for commands that run none
+
     return subprocess.run(
         words,
         cwd=cwd,
@@ -71,6 +75,8 @@ def run_and_read(
 def person() -> str:
     """Return the log-in name of the user running this program, for records; ``unknown`` if there is none."""
     try:
+        import getpass
+
         name = getpass.getuser()
     except (OSError, KeyError):  # no environment and no entry in the list of users
         return "unknown"
@@ -106,13 +112,9 @@ def connection_defaults() -> ConnectionDefaults:
     )
 
 
-#: What is typed so far, as zsh and fish, and as bash say it.
-VARIABLES = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
-
-
 def typed_noun() -> str:
     """Return the command already typed completely; empty if there is none, or no shell is asking for completion."""
-    typed = next((os.environ[name] for name in VARIABLES if name in os.environ), "")
+    typed = os.environ.get("COMP_WORDS", "")
     try:
         words = shlex.split(typed)
     except ValueError:  # a quote is open
@@ -164,6 +166,8 @@ def replace_process(listener: socket.socket) -> None:
 
 def typed_word(word: str | Path, *, windows: bool = os.name == "nt") -> str:
     """Return a word as it is typed into a shell, quoted where that is needed: for commands that are proposed."""
+    import subprocess
+
     return subprocess.list2cmdline([str(word)]) if windows else shlex.quote(str(word))
 
 

@@ -9,30 +9,27 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
-from cobblestone.cli.client.folder import DEFAULT_FOLDER, FOLDER_COMMANDS, FolderOption, replay, run
-from cobblestone.cli.client.run import SUMMARY
-from cobblestone.cli.options import Commands, JsonOption, QuietOption
+from cobblestone.cli.client.folder import DEFAULT_FOLDER, FOLDER_COMMANDS, FolderOption, replay
+from cobblestone.cli.options import JsonOption, QuietOption
 from cobblestone.cli.output import Output, size, when
+from cobblestone.cli.parameters import Argument, Commands, Option
 from cobblestone.domain.errors import ConfigError
-from cobblestone.ops.installation import how_to_install
 
 if TYPE_CHECKING:
-    from typer.models import ArgumentInfo
-
     from cobblestone.client.remote.access import Address
 
 HostOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--host",
         metavar="TOKEN@HOST:PORT",
         help="Another computer's client; give several to see them together.",
     ),
 ]
 CertificateOption = Annotated[
-    Path | None, typer.Option("--certificate", metavar="FILE", help="Trust this TLS certificate.")
+    Path | None, Option("--certificate", metavar="FILE", help="Trust this TLS certificate.")
 ]
 
 
@@ -180,7 +177,7 @@ def _project_state(row: dict[str, Any]) -> str:
 
 def log(
     asked: ClientAddress = ClientAddress(),
-    last: Annotated[int, typer.Option("--last", "-n", min=1, help="Number of lines.")] = 50,
+    last: Annotated[int, Option("--last -n", min=1, help="Number of lines.")] = 50,
 ) -> None:
     """Print the event log."""
     rows = asked.rows("log", last=last)
@@ -190,7 +187,7 @@ def log(
 
 def history(
     asked: ClientAddress = ClientAddress(),
-    last: Annotated[int, typer.Option("--last", "-n", min=1, help="Number of tasks.")] = 50,
+    last: Annotated[int, Option("--last -n", min=1, help="Number of tasks.")] = 50,
 ) -> None:
     """List reported tasks, newest first."""
     rows = asked.rows("history", last=last)
@@ -212,7 +209,7 @@ def history(
 def why(
     asked: ClientAddress = ClientAddress(),
     about: Annotated[
-        str, typer.Argument(metavar="TASK|PROJECT", help="A task's name or a project's address.")
+        str, Argument(metavar="TASK|PROJECT", help="A task's name or a project's address.")
     ] = "",
 ) -> None:
     """Explain why tasks run or wait, and why work is requested or not."""
@@ -242,6 +239,8 @@ def show(asked: ClientAddress = ClientAddress()) -> None:
     try:
         from cobblestone.monitor.display import MonitorDisplay
     except ModuleNotFoundError as error:
+        from cobblestone.ops.installation import how_to_install
+
         raise ConfigError(
             f"The display needs the extra tui: {how_to_install('tui')}. Without it: cobblestone client web"
         ) from error
@@ -252,27 +251,26 @@ def show(asked: ClientAddress = ClientAddress()) -> None:
 
 
 def attach(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The project's address.")],
+    url: Annotated[str, Argument(metavar="URL", help="The project's address.")],
     asked: ClientAddress = ClientAddress(),
-    key: Annotated[str, typer.Option(help="Account key at the project.")] = "",
-    email: Annotated[str, typer.Option(help="E-mail address of your account at the project.")] = "",
+    key: Annotated[str, Option(help="Account key at the project.")] = "",
+    email: Annotated[str, Option(help="E-mail address of your account at the project.")] = "",
     password: Annotated[
-        str, typer.Option(help="Password; asked for if not given.", envvar="COBBLESTONE_PASSWORD")
+        str, Option(help="Password; asked for if not given.", envvar="COBBLESTONE_PASSWORD")
     ] = "",
-    name: Annotated[str, typer.Option(help="Create a new account with this name.")] = "",
+    name: Annotated[str, Option(help="Create a new account with this name.")] = "",
     agreed: Annotated[
-        bool,
-        typer.Option("--agreed", help="Confirm that you have read and accept the project's terms of use."),
+        bool, Option("--agreed", help="Confirm that you have read and accept the project's terms of use.")
     ] = False,
 ) -> None:
     """Attach to a project, with an account key, or with e-mail address and password."""
     if email and not password:
-        password = typer.prompt("Password", hide_input=True)
+        password = click.prompt("Password", hide_input=True)
     found = asked.one("attach", url=url, key=key, email=email, password=password, name=name, agreed=agreed)
     asked.out.done(found, f"Attached to {found['name'] or found['url']}.", found["url"])
 
 
-def _verb(member: str, argument: ArgumentInfo, command: str, help_: str, done: str) -> Callable[..., None]:
+def _verb(member: str, argument: Argument, command: str, help_: str, done: str) -> Callable[..., None]:
     """Return a command that asks for one thing; ``member``: by what name the client takes what it is about."""
 
     def verb(about: str, asked: ClientAddress = ClientAddress()) -> None:
@@ -283,17 +281,17 @@ def _verb(member: str, argument: ArgumentInfo, command: str, help_: str, done: s
     return verb
 
 
-_on_project = partial(_verb, "project", typer.Argument(metavar="URL", help="The project's address."))
-_on_task = partial(_verb, "task", typer.Argument(metavar="TASK", help="The task's name."))
+_on_project = partial(_verb, "project", Argument(metavar="URL", help="The project's address."))
+_on_task = partial(_verb, "task", Argument(metavar="TASK", help="The task's name."))
 _ANYTHING = "A task, a project, or a GPU such as NVIDIA:0."
-_on_anything = partial(_verb, "what", typer.Argument(metavar="TASK|URL|GPU", help=_ANYTHING))
+_on_anything = partial(_verb, "what", Argument(metavar="TASK|URL|GPU", help=_ANYTHING))
 
 
 def mode(
-    which: Annotated[str, typer.Argument(metavar="run|gpu|network", help="What it holds for.")],
-    wanted: Annotated[str, typer.Argument(metavar="always|auto|never", help="auto: follow the preferences.")],
+    which: Annotated[str, Argument(metavar="run|gpu|network", help="What it holds for.")],
+    wanted: Annotated[str, Argument(metavar="always|auto|never", help="auto: follow the preferences.")],
     asked: ClientAddress = ClientAddress(),
-    minutes: Annotated[float, typer.Option("--for", min=0, help="Duration in minutes; 0: no limit.")] = 0.0,
+    minutes: Annotated[float, Option("--for", min=0, help="Duration in minutes; 0: no limit.")] = 0.0,
 ) -> None:
     """Compute always, by preferences or never; the same for GPUs and for the network."""
     asked.each("mode", which=which, mode=wanted, seconds=60.0 * minutes)
@@ -308,20 +306,18 @@ def reread(asked: ClientAddress = ClientAddress()) -> None:
 
 def manager(
     asked: ClientAddress = ClientAddress(),
-    url: Annotated[str, typer.Argument(metavar="URL", help="Its address.")] = "",
-    login: Annotated[
-        str, typer.Option(help="Name or e-mail address of your account at the account manager.")
-    ] = "",
+    url: Annotated[str, Argument(metavar="URL", help="Its address.")] = "",
+    login: Annotated[str, Option(help="Name or e-mail address of your account at the account manager.")] = "",
     password: Annotated[
-        str, typer.Option(help="Password; asked for if not given.", envvar="COBBLESTONE_PASSWORD")
+        str, Option(help="Password; asked for if not given.", envvar="COBBLESTONE_PASSWORD")
     ] = "",
-    leave: Annotated[bool, typer.Option("--leave", help="Detach from it.")] = False,
+    leave: Annotated[bool, Option("--leave", help="Detach from it.")] = False,
 ) -> None:
     """Attach to an account manager, which chooses the projects, or detach from it."""
     if leave == bool(url):
-        raise typer.BadParameter("give the address of an account manager, or --leave to detach from yours")
+        raise click.BadParameter("give the address of an account manager, or --leave to detach from yours")
     if url and not password:
-        password = typer.prompt("Password", hide_input=True)
+        password = click.prompt("Password", hide_input=True)
     found = asked.one("manager", url=url, login=login, password=password)
     asked.out.done(found, f"Account manager: {found['name']}" if found else "Left the account manager.")
 
@@ -374,7 +370,5 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 }
 
 client_commands = Commands(help="Compute for projects on this computer.")
-_everything = {"allow_extra_args": True, "ignore_unknown_options": True}  # it parses its arguments itself
-client_commands.command("run", help=SUMMARY, context_settings=_everything, add_help_option=False)(run)
 for _name, _function in _COMMANDS.items():
-    client_commands.command(_name)(_function)
+    client_commands.verb(_name)(_function)

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
-from cobblestone.cli.client.run import DEFAULT_FOLDER
-from cobblestone.cli.client.run import main as run_main
 from cobblestone.cli.options import JsonOption, OutputOptions
+from cobblestone.cli.parameters import Argument, Option
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.environment import typed_word
 
@@ -22,27 +21,65 @@ if TYPE_CHECKING:
     from cobblestone.policy.client.core.machine import ClientCore
 
 
+DEFAULT_FOLDER = Path("~/.local/share/cobblestone-client")
+GUI_PORT = 31416
 _HELD_BY = {"system": "the system", "client": "the client", "nobody": "nothing"}
 
-FolderOption = Annotated[
-    Path, typer.Option("--dir", "-d", metavar="DIR", help="The client's data directory.", show_default=True)
-]
+FolderOption = Annotated[Path, Option("--dir -d", metavar="DIR", help="The client's data directory.")]
+
+
+def run(
+    folder: Annotated[
+        Path,
+        Argument(metavar="DIR", help=f"The data directory; created if missing. Default: {DEFAULT_FOLDER}"),
+    ] = DEFAULT_FOLDER,
+    policy: Annotated[
+        str,
+        Option(
+            metavar="NAME",
+            help="How it decides: recent (as BOINC's current client), own, published ... (CPUs only), "
+            "an installed policy, or FILE.py:Name.",
+        ),
+    ] = "",
+    gui_port: Annotated[int, Option(min=0, max=65535, help="Port of GUI RPC; 0: any.")] = GUI_PORT,
+    json_port: Annotated[int, Option(min=0, max=65535, help="Port of the JSON interface; 0: any.")] = 0,
+    remote: Annotated[
+        bool, Option("--remote", help="Let other computers control it, with TLS and a token.")
+    ] = False,
+    certificate: Annotated[
+        Path | None, Option("--tls-certificate", metavar="FILE", help="TLS certificate, PEM.")
+    ] = None,
+    certificate_key: Annotated[
+        Path | None, Option("--tls-key", metavar="FILE", help="Private key for it, PEM.")
+    ] = None,
+) -> None:
+    """Run a client until it is stopped; jobs then save their work."""
+    from cobblestone.client.daemon.programs import Faces, run_client
+
+    faces = Faces(
+        gui_port=gui_port,
+        json_port=json_port,
+        remote=remote,
+        certificate=certificate,
+        certificate_key=certificate_key,
+    )
+    run_client(folder.expanduser(), faces, policy=policy)
 
 
 def web(
     folder: FolderOption = DEFAULT_FOLDER,
-    look: Annotated[bool, typer.Option("--look", help="Use the read-only token.")] = False,
+    look: Annotated[bool, Option("--look", help="Use the read-only token.")] = False,
 ) -> None:
     """Print the address of the client's web page for browsers on this computer; keep it secret."""
     from cobblestone.client.remote.access import read_access
 
     access = read_access(folder.expanduser())
     scheme, token = "https" if access.tls else "http", access.reading_token if look else access.control_token
-    typer.echo(f"{scheme}://127.0.0.1:{access.port}/#{token}")
+    click.echo(f"{scheme}://127.0.0.1:{access.port}/#{token}")
 
 
 def adopt(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Data directory of a stopped BOINC client.")],
+    folder: Annotated[Path, Argument(metavar="DIR", help="Data directory of a stopped BOINC client.")],
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Take over another client's projects, jobs, accounting and statistics, in its data directory."""
@@ -57,7 +94,7 @@ def adopt(
 
 def export(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A new folder, or the client's own data directory.")
+        Path, Argument(metavar="DIR", help="A new folder, or the client's own data directory.")
     ],
     source: FolderOption = DEFAULT_FOLDER,
     out: OutputOptions = OutputOptions(),
@@ -80,9 +117,9 @@ def export(
 def unit(
     folder: FolderOption = DEFAULT_FOLDER,
     user: Annotated[
-        str, typer.Option(help="A system unit that runs as this account; default: a unit of your own user.")
+        str, Option(help="A system unit that runs as this account; default: a unit of your own user.")
     ] = "",
-    into: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to write the file.")] = None,
+    into: Annotated[Path | None, Option(metavar="DIR", help="Where to write the file.")] = None,
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Write a systemd unit that runs the client whenever the computer is on."""
@@ -122,12 +159,8 @@ def doctor(folder: FolderOption = DEFAULT_FOLDER, out: OutputOptions = OutputOpt
         out.show(None, lines=["", *(each.text() for each in found.report)])
 
 
-def run(context: typer.Context) -> None:
-    """Pass the arguments to the command's own parser."""
-    raise typer.Exit(run_main(context.args))
-
-
 FOLDER_COMMANDS: dict[str, Callable[..., None]] = {
+    "run": run,
     "web": web,
     "adopt": adopt,
     "export": export,
@@ -141,11 +174,11 @@ EXIT_DIFFERS = 1
 
 def replay(
     log: Annotated[
-        Path, typer.Argument(metavar="LOG.jsonl", help="Events, one round per line; - reads standard input.")
+        Path, Argument(metavar="LOG.jsonl", help="Events, one round per line; - reads standard input.")
     ],
-    policy: Annotated[str, typer.Option(metavar="NAME", help="The policy to decide with.")] = "recent",
-    seed: Annotated[int, typer.Option(help="Seed of the random waits.")] = 1,
-    alarms: Annotated[bool, typer.Option("--alarms", help="Ring due alarms between the lines.")] = False,
+    policy: Annotated[str, Option(metavar="NAME", help="The policy to decide with.")] = "recent",
+    seed: Annotated[int, Option(help="Seed of the random waits.")] = 1,
+    alarms: Annotated[bool, Option("--alarms", help="Ring due alarms between the lines.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Feed a log of events to the client's core, and print its decisions and the reasons.
@@ -165,14 +198,14 @@ def replay(
     while (told := watched(name, lambda: next(rounds, None))) is not None:
         different += told.differs
         if json:
-            typer.echo(msgspec.json.encode(told.plain).decode())
+            click.echo(msgspec.json.encode(told.plain).decode())
         else:
-            typer.echo("\n".join(_round(told)))
+            click.echo("\n".join(_round(told)))
     if not json:
-        typer.echo("\n".join(_end(core)))
+        click.echo("\n".join(_end(core)))
     if different:
         sys.stderr.write(f"rounds with other instructions than the log: {different}\n")
-        raise typer.Exit(EXIT_DIFFERS)
+        raise click.exceptions.Exit(EXIT_DIFFERS)
 
 
 def _lines(log: Path) -> Iterator[bytes]:

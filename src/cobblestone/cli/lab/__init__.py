@@ -1,4 +1,4 @@
 """Commands for simulations, single and in sets.
 
-It knows how commands print, and no other room. ``simulating`` is loaded without Typer.
+It knows how commands print, and no other room.
 """

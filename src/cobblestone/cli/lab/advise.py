@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
 from rich.progress import TaskID
 
 from cobblestone.cli.lab.sweeping import Scheduler, Workers, refusals
 from cobblestone.cli.output import progress_bar
+from cobblestone.cli.parameters import Argument, Option
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.policies import read_choice
 from cobblestone.simulator.reading import read_scenario
@@ -30,24 +31,22 @@ class AdviceOptions:
     """Number of hosts, or a CSV file with ncpus, flops, fraction, mean_on."""
     policy: str = "CS4_WF4_WS1_JC2"
     """The policy of the hosts' clients."""
-    seeds: Annotated[int, typer.Option(min=2, max=advice.MOST_SEEDS)] = 3
+    seeds: Annotated[int, Option(min=2, max=advice.MOST_SEEDS)] = 3
     """Number of replicates per point."""
-    late: Annotated[float, typer.Option(min=0.0, max=1.0)] = advice.ProjectCapacity().late
+    late: Annotated[float, Option(min=0.0, max=1.0)] = advice.ProjectCapacity().late
     """Largest acceptable share of late or missing results."""
-    wrong: Annotated[float, typer.Option(min=0.0, max=1.0)] = advice.ProjectCapacity().wrong
+    wrong: Annotated[float, Option(min=0.0, max=1.0)] = advice.ProjectCapacity().wrong
     """Largest acceptable share of wrong answers."""
 
 
 def advise(
     scenario_file: Annotated[
         Path,
-        typer.Argument(
-            metavar="SCENARIO.toml", help="The project, whose hosts are used unless --hosts is given."
-        ),
+        Argument(metavar="SCENARIO.toml", help="The project, whose hosts are used unless --hosts is given."),
     ],
     wanted: AdviceOptions,
-    picture: Annotated[Path | None, typer.Option(help="Write a picture (.svg, .png or .pdf).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    picture: Annotated[Path | None, Option(help="Write a picture (.svg, .png or .pdf).")] = None,
+    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
     scheduler: Scheduler = "",
     workers: Workers = None,
 ) -> None:
@@ -77,7 +76,7 @@ def advise(
                 progress=progress,
             )
             steps = advisor.run()
-    typer.echo(json.dumps(advice.as_data(steps), indent=2) if as_json else advice.advice_text(steps))
+    click.echo(json.dumps(advice.as_data(steps), indent=2) if as_json else advice.advice_text(steps))
     if picture is not None:
         title = f"{scenario.name}: {len(table)} hosts, {wanted.policy}, {wanted.seeds} seeds"
         advice.draw_advice(steps, picture, title=title)

@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
 
 from cobblestone.cli.lab.sweeping import Scheduler, Workers, sweeping
-from cobblestone.cli.options import Commands, OutputOptions
+from cobblestone.cli.options import OutputOptions
+from cobblestone.cli.parameters import Argument, Commands, Option
 
 creditbench_commands = Commands(
     help="Measure credit systems: what they pay honest computers, and what attackers gain."
@@ -17,37 +18,31 @@ creditbench_commands = Commands(
 
 SystemOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--system", help="Credit system, or FILE.py:Class; can be repeated. Default: all of the list."
-    ),
+    Option("--system", help="Credit system, or FILE.py:Class; can be repeated. Default: all of the list."),
 ]
 SeedOption = Annotated[
-    int, typer.Option(min=0, max=2**64 - 1, help="Seed; another one gives other people and jobs.")
+    int, Option(min=0, max=2**64 - 1, help="Seed; another one gives other people and jobs.")
 ]
-SizeOption = Annotated[str, typer.Option(help="S, M or L: 60,000, 300,000 or 3,000,000 jobs.")]
+SizeOption = Annotated[str, Option(help="S, M or L: 60,000, 300,000 or 3,000,000 jobs.")]
 StrictOption = Annotated[
-    bool, typer.Option("--strict", help="Stop at the first line or answer that cannot be used.")
+    bool, Option("--strict", help="Stop at the first line or answer that cannot be used.")
 ]
-ScenarioOption = Annotated[str, typer.Option(help="Scenario of the list, with or without an attack.")]
+ScenarioOption = Annotated[str, Option(help="Scenario of the list, with or without an attack.")]
 
 
-@creditbench_commands.command("run")
+@creditbench_commands.verb("run")
 def run(
     folder: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Folder for results; an interrupted run continues from it.")
+        Path, Argument(metavar="OUT", help="Folder for results; an interrupted run continues from it.")
     ],
     system: SystemOption = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Scenario, or a pattern such as 'normal-*'; can be repeated. Default: see the list."
-        ),
+        Option(help="Scenario, or a pattern such as 'normal-*'; can be repeated. Default: see the list."),
     ] = None,
     size: SizeOption = "S",
     seed: SeedOption = 1,
-    seeds: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="Number of seeds from this one on.")
-    ] = None,
+    seeds: Annotated[int | None, Option(min=1, max=1000, help="Number of seeds from this one on.")] = None,
     strict: StrictOption = False,
     scheduler: Scheduler = "",
     workers: Workers = None,
@@ -73,12 +68,12 @@ def run(
         )
         run_plan(plan, folder, scheduler=scheduler, workers=workers, progress=progress)
         path = write_report(folder)
-    typer.echo(f"report: {path}")
+    click.echo(f"report: {path}")
 
 
-@creditbench_commands.command("report")
+@creditbench_commands.verb("report")
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of a run.")],
+    folder: Annotated[Path, Argument(metavar="OUT", help="Folder of a run.")],
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Write report.md, report.html, figures.csv and pictures from the results in a folder."""
@@ -90,10 +85,10 @@ def report(
         data = [{"system": key[0], "scenario": key[1]} | figures for key, figures in means.items()]
         out.show(data, essential=[str(path)])
         return
-    typer.echo(path.read_text(encoding="utf-8"))
+    click.echo(path.read_text(encoding="utf-8"))
 
 
-@creditbench_commands.command("list")
+@creditbench_commands.verb("list")
 def list_all(out: OutputOptions = OutputOptions()) -> None:
     """List systems, scenarios and attacks."""
     from cobblestone.credit_lab.attacks.catalogue import ATTACKS
@@ -114,27 +109,27 @@ def list_all(out: OutputOptions = OutputOptions()) -> None:
     out.table([], ["scenario", "sizes", "what it is"], rows)
 
 
-@creditbench_commands.command("record")
+@creditbench_commands.verb("record")
 def record(
-    events: Annotated[Path, typer.Argument(metavar="EVENTS", help="File for the stream, .parquet or .csv.")],
+    events: Annotated[Path, Argument(metavar="EVENTS", help="File for the stream, .parquet or .csv.")],
     scenario: ScenarioOption = "normal-q2",
     size: SizeOption = "S",
     seed: SeedOption = 1,
-    system: Annotated[str, typer.Option(help="System that decides about checks.")] = "steady",
+    system: Annotated[str, Option(help="System that decides about checks.")] = "steady",
 ) -> None:
     """Record what a system sees of a scenario, for systems in any language."""
     from cobblestone.credit_lab.bench.stream import write_stream
     from cobblestone.credit_lab.bench.tasks import scene_of
 
     scene = scene_of(scenario, size, seed, system)
-    typer.echo(f"{write_stream(scene.tape, events)} events: {events}")
+    click.echo(f"{write_stream(scene.tape, events)} events: {events}")
 
 
-@creditbench_commands.command("price")
+@creditbench_commands.verb("price")
 def price(
-    events: Annotated[Path, typer.Argument(metavar="EVENTS", help="A recorded stream.")],
-    prices: Annotated[Path, typer.Argument(metavar="PRICES", help="File for the prices, .parquet or .csv.")],
-    system: Annotated[str, typer.Option(help="Credit system, or FILE.py:Class.")] = "steady",
+    events: Annotated[Path, Argument(metavar="EVENTS", help="A recorded stream.")],
+    prices: Annotated[Path, Argument(metavar="PRICES", help="File for the prices, .parquet or .csv.")],
+    system: Annotated[str, Option(help="Credit system, or FILE.py:Class.")] = "steady",
     strict: StrictOption = False,
 ) -> None:
     """Let a system price a recorded stream; the checks in it are those that were recorded."""
@@ -146,19 +141,17 @@ def price(
     pay = watch(tape, contender.watcher(tape.quorum, tape.accounts.tolist(), 1, strict=strict))
     write_prices(tape, pay, prices)
     for problem in (*problems, *pay.problems):
-        typer.echo(problem, err=True)
-    typer.echo(f"{int(tape.valid.sum())} prices: {prices}")
+        click.echo(problem, err=True)
+    click.echo(f"{int(tape.valid.sum())} prices: {prices}")
 
 
-@creditbench_commands.command("score")
+@creditbench_commands.verb("score")
 def score(
-    prices: Annotated[Path, typer.Argument(metavar="PRICES", help="Prices for a recorded stream.")],
+    prices: Annotated[Path, Argument(metavar="PRICES", help="Prices for a recorded stream.")],
     scenario: ScenarioOption = "normal-q2",
     size: SizeOption = "S",
     seed: SeedOption = 1,
-    system: Annotated[
-        str, typer.Option(help="System that decided about checks when it was recorded.")
-    ] = "steady",
+    system: Annotated[str, Option(help="System that decided about checks when it was recorded.")] = "steady",
     strict: StrictOption = False,
     out: OutputOptions = OutputOptions(),
 ) -> None:
@@ -187,13 +180,13 @@ def score(
     out.table([], ["figure", "value (!: misses its target)"], rows, right=["value (!: misses its target)"])
 
 
-@creditbench_commands.command("attack")
+@creditbench_commands.verb("attack")
 def attack(
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="Credit system, or FILE.py:Class.")],
-    world: Annotated[str, typer.Option(help="Scenario without attackers.")] = "normal-q1",
+    system: Annotated[str, Argument(metavar="SYSTEM", help="Credit system, or FILE.py:Class.")],
+    world: Annotated[str, Option(help="Scenario without attackers.")] = "normal-q1",
     seed: SeedOption = 1,
-    rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Rounds of the search.")] = 20,
-    crowd: Annotated[int, typer.Option(min=1, max=100, help="Tries of a round, for each of 8 numbers.")] = 4,
+    rounds: Annotated[int, Option(min=1, max=10_000, help="Rounds of the search.")] = 20,
+    crowd: Annotated[int, Option(min=1, max=100, help="Tries of a round, for each of 8 numbers.")] = 4,
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Search for the attack that gains most from a system, and confirm it on fresh seeds."""

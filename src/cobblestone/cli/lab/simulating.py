@@ -1,28 +1,29 @@
 """``cobblestone simulate``: run scenarios against policies.
 
-The command has a parser of its own, from the standard library: Typer with its type adapters costs more CPU time than
-a simulated day, and what a run does not need (populations, pictures, state files) is imported when it is asked for.
+What a run does not need (populations, pictures, state files) is imported when it is asked for.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from cobblestone.cli.arguments import error_text
-from cobblestone.cli.help import ShowHelp
+import click
+
+from cobblestone.cli.lab.sweeping import refusals
+from cobblestone.cli.options import JsonOption
 from cobblestone.cli.output import progress_bar
-from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.cli.parameters import Argument, Option
+from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.policies import read_choice
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host.books import FiguresOfMerit
-from cobblestone.simulator.host.run import RunResult, simulate
+from cobblestone.simulator.host.run import RunResult
+from cobblestone.simulator.host.run import simulate as simulate_host
 from cobblestone.simulator.report.statistics import estimate
 from cobblestone.simulator.world.scenario import DAY, Scenario
 
@@ -33,110 +34,111 @@ if TYPE_CHECKING:
     from cobblestone.simulator.world.scenario import HostModel
 
 COLUMNS = ("idleness", "waste", "share_violation", "monotony", "rpcs_per_job", "missed", "turnaround", "jobs")
-SUMMARY = "Simulate a host with its projects, and print figures of merit for each policy."
-MAX_SEEDS = 10_000
-MAX_WORKERS = 1024
-MAX_SHARDS = 100_000
-EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command's arguments."""
-    # a fixed width: to ask for the terminal's, argparse loads shutil with its compressors at each start
-    form = partial(argparse.HelpFormatter, width=110)
-    made = argparse.ArgumentParser(
-        prog="cobblestone simulate",
-        description=SUMMARY,
-        allow_abbrev=False,
-        add_help=False,
-        formatter_class=form,
+@dataclass(frozen=True, kw_only=True)
+class SimulateOptions:
+    """What to simulate, and what to write."""
+
+    state: Annotated[
+        Path | None,
+        Option("--from", metavar="FILE", help="Take host and projects from a client's client_state.xml."),
+    ] = None
+    anonymise: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Only write this state file without keys, names, addresses and paths."),
+    ] = None
+    report: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE.html",
+            help="Write a page that shows what would happen on this computer, with one sentence per decision.",
+        ),
+    ] = None
+    policy: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME",
+            help="Policy such as CS2_WF2_WS2_JC2, recent, an installed one, or FILE.py:Name; may be repeated.",
+        ),
+    ] = None
+    seeds: Annotated[int, Option(min=1, max=10_000, help="Number of replicates.")] = 1
+    first_seed: Annotated[int, Option(help="Seed of the first replicate.")] = 1
+    json: JsonOption = False
+    picture: Annotated[
+        Path | None, Option(metavar="FILE", help="Write a picture of what ran when (.svg, .png or .pdf).")
+    ] = None
+    window: Annotated[str, Option(metavar="FROM:TO", help="Days shown in the picture.")] = "0:7"
+    log: Annotated[Path | None, Option(metavar="FILE", help="Write a trace of every event.")] = None
+    explain: Annotated[float | None, Option(metavar="DAY", help="Show what runs at this time, and why.")] = (
+        None
     )
-    add = made.add_argument
-    add("scenario_file", metavar="SCENARIO.toml", nargs="?", type=Path, help="The scenario.")
-    add("--from", dest="state", metavar="FILE", type=Path,
-        help="Take host and projects from a client's client_state.xml.")  # fmt: skip
-    add("--anonymise", metavar="FILE", type=Path,
-        help="Only write this state file without keys, names, addresses and paths.")  # fmt: skip
-    add("--report", metavar="FILE.html", type=Path,
-        help="Write a page that shows what would happen on this computer, with one sentence per decision.")  # fmt: skip
-    add(
-        "--policy",
-        action="append",
-        metavar="NAME",
-        help="Policy such as CS2_WF2_WS2_JC2, recent, an installed one, or FILE.py:Name; may be repeated.",
-    )
-    add("--seeds", type=_up_to(MAX_SEEDS), default=1, metavar="N", help="Number of replicates.")
-    add("--first-seed", type=int, default=1, metavar="N", help="Seed of the first replicate.")
-    add("--json", dest="as_json", action="store_true", help="Print JSON.")
-    add("--picture", type=Path, metavar="FILE",
-        help="Write a picture of what ran when (.svg, .png or .pdf).")  # fmt: skip
-    add("--window", default="0:7", metavar="FROM:TO", help="Days shown in the picture.")
-    add("--log", type=Path, metavar="FILE", help="Write a trace of every event.")
-    add("--explain", type=float, metavar="DAY", help="Show what runs at this time, and why.")
-    add("--hosts", default="", metavar="N|FILE.csv",
-        help="Simulate many hosts: a number, or a CSV file with ncpus, flops, fraction, mean_on.")  # fmt: skip
-    add("--shards", type=_up_to(MAX_SHARDS), default=1, metavar="N",
-        help="Number of parallel parts for many hosts, each with its share of the workunits.")  # fmt: skip
-    add("--scheduler", default="", metavar="ADDRESS",
-        help="Where parts or runs with many hosts are computed: dask://host:port or dask://local; "
-            "default: this machine's cores.")  # fmt: skip
-    add(
-        "--workers",
-        type=_up_to(MAX_WORKERS),
-        metavar="N",
-        help="Number of processes for them, else one per core.",
-    )
-    add("--keep", type=Path, metavar="FILE.jsonl",
-        help="Keep each finished run with many hosts; the same command continues from there.")  # fmt: skip
-    add("-h", "--help", action=ShowHelp)
-    return made
+    hosts: Annotated[
+        str,
+        Option(
+            metavar="N|FILE.csv",
+            help="Simulate many hosts: a number, or a CSV file with ncpus, flops, fraction, mean_on.",
+        ),
+    ] = ""
+    shards: Annotated[
+        int,
+        Option(
+            min=1,
+            max=100_000,
+            help="Number of parallel parts for many hosts, each with its share of the workunits.",
+        ),
+    ] = 1
+    scheduler: Annotated[
+        str,
+        Option(
+            metavar="ADDRESS",
+            help="Where parts or runs with many hosts are computed: dask://host:port or dask://local; "
+            "default: this machine's cores.",
+        ),
+    ] = ""
+    workers: Annotated[
+        int | None, Option(min=1, max=1024, help="Number of processes for them, else one per core.")
+    ] = None
+    keep: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE.jsonl",
+            help="Keep each finished run with many hosts; the same command continues from there.",
+        ),
+    ] = None
 
 
-def _up_to(most: int) -> Callable[[str], int]:
-    def count(text: str) -> int:
-        if not (text.isdecimal() and 1 <= int(text) <= most):
-            raise argparse.ArgumentTypeError(f"{text!r} is not possible; allowed: 1 to {most}")
-        return int(text)
-
-    return count
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit status."""
-    try:
-        options = parser().parse_args(arguments)
-    except SystemExit as exit_:  # argparse ends so, after it has shown help or what is wrong
-        return exit_.code if isinstance(exit_.code, int) else EXIT_USAGE
-    try:
-        _require_other_files(options)
-        text = _answer(options)
-    except (CobblestoneError, OSError) as error:
-        sys.stderr.write(f"Error: {error_text(error)}\n")
-        return EXIT_USAGE
-    except KeyboardInterrupt:
-        sys.stderr.write(
-            "interrupted; with many hosts, --keep lets the same command continue from its runs\n"
-        )
-        return EXIT_INTERRUPTED
-    sys.stdout.write(text + "\n")
-    return 0
+def simulate(
+    scenario: Annotated[Path | None, Argument(metavar="SCENARIO.toml", help="The scenario.")] = None,
+    options: SimulateOptions = SimulateOptions(),
+) -> None:
+    """Simulate a host with its projects, and print figures of merit for each policy."""
+    with refusals():
+        try:
+            _require_other_files(scenario, options)
+            text = _answer(scenario, options)
+        except KeyboardInterrupt:
+            text = "interrupted; with many hosts, --keep lets the same command continue from its runs"
+            click.echo(text, err=True)
+            raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
+    click.echo(text)
 
 
-def _require_other_files(options: argparse.Namespace) -> None:
+def _require_other_files(scenario_file: Path | None, options: SimulateOptions) -> None:
     """Refuse to overwrite an input file: it may be a running client's state."""
-    inputs = [each for each in (options.scenario_file, options.state) if each is not None and each.exists()]
+    inputs = [each for each in (scenario_file, options.state) if each is not None and each.exists()]
     for name in ("anonymise", "report", "log", "picture", "keep"):
         out: Path | None = getattr(options, name)
         if out is not None and out.exists() and any(out.samefile(each) for each in inputs):
             raise ConfigError(f"--{name} {out} is the input file; choose another one")
 
 
-def _answer(options: argparse.Namespace) -> str:
+def _answer(scenario_file: Path | None, options: SimulateOptions) -> str:
     """Return the text that the options ask for."""
     if options.anonymise is not None:
         return _anonymise(options.state, options.anonymise)
-    scenario = _load(options.scenario_file, options.state)
+    scenario = _load(scenario_file, options.state)
     choices = [read_choice(text) for text in options.policy or ["CS2_WF2_WS2_JC2"]]
     explain, picture, first = options.explain, options.picture, options.first_seed
     hosts = options.hosts or scenario.hosts
@@ -158,7 +160,7 @@ def _answer(options: argparse.Namespace) -> str:
     if options.keep is not None:
         raise ConfigError("--keep is for runs with many hosts; a run with one host takes seconds")
     if options.report is not None:
-        return _report(scenario, choices[0], options)
+        return _report(scenario, choices[0], options, options.report)
     recorded: RunResult | None = None
     if asked:
         recorded = _record(scenario, choices[0], options)
@@ -166,12 +168,12 @@ def _answer(options: argparse.Namespace) -> str:
         str(c): [
             recorded
             if recorded is not None and (c, k) == (choices[0], 0)
-            else simulate(scenario, c, seed=first + k)
+            else simulate_host(scenario, c, seed=first + k)
             for k in range(options.seeds)
         ]
         for c in choices
     }
-    return _json(scenario, results) if options.as_json else _text(scenario, results)
+    return _json(scenario, results) if options.json else _text(scenario, results)
 
 
 def _anonymise(state: Path | None, out: Path) -> str:
@@ -183,12 +185,12 @@ def _anonymise(state: Path | None, out: Path) -> str:
     return f"{out}: the state file without keys, names, addresses and paths; check it before you share it"
 
 
-def _report(scenario: Scenario, choice: PolicyChoice, options: argparse.Namespace) -> str:
+def _report(scenario: Scenario, choice: PolicyChoice, options: SimulateOptions, out: Path) -> str:
     from cobblestone.simulator.report.page import Diary, report_page
 
-    out, window = options.report, _window(options.window, scenario)
+    window = _window(options.window, scenario)
     diary = Diary(start=window[0], end=window[1], names=_names(scenario))
-    result = simulate(scenario, choice, seed=options.first_seed, recorder=diary)
+    result = simulate_host(scenario, choice, seed=options.first_seed, recorder=diary)
     out.write_text(report_page(result, diary), encoding="utf-8")
     return f"{out}: what would happen on this computer, decisions: {len(diary.decisions)}"
 
@@ -203,13 +205,13 @@ def _load(scenario_file: Path | None, state: Path | None) -> Scenario:
 
         scenario = scenario_from_state(state)
         for sentence in assumptions(state):
-            sys.stderr.write(f"note: {sentence}\n")
+            click.echo(f"note: {sentence}", err=True)
         return scenario
     raise ConfigError("give either a scenario file or --from client_state.xml")
 
 
 def _population(
-    scenario: Scenario, choices: list[PolicyChoice], hosts: str | int, options: argparse.Namespace
+    scenario: Scenario, choices: list[PolicyChoice], hosts: str | int, options: SimulateOptions
 ) -> str:
     """Run many hosts with shared projects, and show what each project sees of them."""
     from cobblestone.simulator.population.run import require_population
@@ -230,7 +232,7 @@ def _population(
         results = _alone(scenario, tables, choices[0])
     if options.picture is not None:
         draw_population(scenario, results, options.picture)
-    return _dumped(as_data(scenario, results)) if options.as_json else as_text(scenario, results)
+    return _dumped(as_data(scenario, results)) if options.json else as_text(scenario, results)
 
 
 #: Hosts by seed.
@@ -263,7 +265,7 @@ def _alone(scenario: Scenario, tables: Tables, choice: PolicyChoice) -> Records:
 
 
 def _side_by_side(
-    scenario: Scenario, tables: Tables, choices: list[PolicyChoice], options: argparse.Namespace
+    scenario: Scenario, tables: Tables, choices: list[PolicyChoice], options: SimulateOptions
 ) -> Records:
     """Make whole runs in parallel on a backend."""
     from cobblestone.simulator.report.population import run_side_by_side
@@ -276,7 +278,7 @@ def _side_by_side(
 
 
 def _in_parts(
-    scenario: Scenario, tables: Tables, choices: list[PolicyChoice], options: argparse.Namespace
+    scenario: Scenario, tables: Tables, choices: list[PolicyChoice], options: SimulateOptions
 ) -> Records:
     """Make one run after the other, each split into parts on a backend."""
     from cobblestone.simulator.population.run import run_shards
@@ -316,7 +318,7 @@ def _names(scenario: Scenario) -> tuple[str, ...]:
     return tuple(sorted(p.name for p in scenario.projects))
 
 
-def _record(scenario: Scenario, choice: PolicyChoice, options: argparse.Namespace) -> RunResult:
+def _record(scenario: Scenario, choice: PolicyChoice, options: SimulateOptions) -> RunResult:
     """Run the first replicate with a picture, a trace of events, or both."""
     from cobblestone.simulator.report.picture import RunRecording, draw_timeline
 
@@ -326,7 +328,7 @@ def _record(scenario: Scenario, choice: PolicyChoice, options: argparse.Namespac
     window = _window(options.window, scenario)
     timeline = RunRecording(start=window[0], end=window[1], names=_names(scenario))
     with nullcontext() if log is None else log.open("w", encoding="utf-8") as timeline.log:
-        result = simulate(scenario, choice, seed=seed, recorder=timeline)
+        result = simulate_host(scenario, choice, seed=seed, recorder=timeline)
     if picture is not None:
         draw_timeline(timeline, result.scenario, picture, title=f"{scenario.name}, {choice}, seed {seed}")
     return result
@@ -343,7 +345,7 @@ def explain_at(scenario: Scenario, choice: PolicyChoice, seed: int, at: float) -
             f"explain = {at / DAY:g}: the scenario lasts from day 0 to day {scenario.duration / DAY:g}"
         )
     timeline = RunRecording(start=0.0, end=at, names=_names(scenario))
-    result = simulate(scenario, choice, seed=seed, recorder=timeline)
+    result = simulate_host(scenario, choice, seed=seed, recorder=timeline)
     lines = [f"day {at / DAY:.3f} of {scenario.name}, {choice}, seed {seed}"]
     off = any(start <= at < end for start, end in timeline.off)
     running = [s for s in timeline.spells if s.start <= at < s.end or (s.end == at == s.start)]

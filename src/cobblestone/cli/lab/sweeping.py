@@ -7,17 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
 
+from cobblestone.cli.arguments import error_text
 from cobblestone.cli.output import progress_bar
+from cobblestone.cli.parameters import Option
 from cobblestone.domain.errors import CobblestoneError
 
-Scheduler = Annotated[
-    str, typer.Option(help="dask://host:port or dask://local; default: this machine's cores.")
-]
-Workers = Annotated[
-    int | None, typer.Option(min=1, max=1024, help="Number of processes; default: one per core.")
-]
+Scheduler = Annotated[str, Option(help="dask://host:port or dask://local; default: this machine's cores.")]
+Workers = Annotated[int | None, Option(min=1, max=1024, help="Number of processes; default: one per core.")]
 
 
 @contextmanager
@@ -25,9 +23,9 @@ def refusals() -> Generator[None]:
     """Report errors as short messages; the exit status is 2."""
     try:
         yield
-    except CobblestoneError as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from error
+    except (CobblestoneError, OSError) as error:
+        click.echo(f"Error: {error_text(error)}", err=True)
+        raise click.exceptions.Exit(2) from error
 
 
 @contextmanager
@@ -42,5 +40,5 @@ def sweeping(what: str, folder: Path) -> Generator[Callable[[int, int], None]]:
 
             yield progress
     except KeyboardInterrupt:
-        typer.echo(f"interrupted; the same command continues from the results in {folder}", err=True)
-        raise typer.Exit(130) from None
+        click.echo(f"interrupted; the same command continues from the results in {folder}", err=True)
+        raise click.exceptions.Exit(130) from None

@@ -1,14 +1,14 @@
-"""``cobblestone paper`` and ``frontier``: sets of simulations; and ``simulate``, which parses its arguments itself."""
+"""``cobblestone paper`` and ``frontier``: sets of simulations."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
 
-from cobblestone.cli.lab.simulating import SUMMARY, main
 from cobblestone.cli.lab.sweeping import Scheduler, Workers, sweeping
+from cobblestone.cli.parameters import Argument, Option
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops.policies import read_choice
 from cobblestone.simulator.frontier import fresh as fresh_report
@@ -17,36 +17,25 @@ from cobblestone.simulator.frontier.fresh import compare_fresh
 from cobblestone.simulator.paper.report import PRECISION, reproduce
 from cobblestone.simulator.report.picture import load_matplotlib
 
-# It parses its arguments itself.
-EVERYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
-simulate_options = {"help": SUMMARY, "context_settings": EVERYTHING, "add_help_option": False}
-
-
-def simulate(context: typer.Context) -> None:
-    """Pass the arguments on."""
-    raise typer.Exit(main(context.args))
-
 
 def paper(
     folder: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="OUT",
             help="Folder for pictures, tables and report; an interrupted run continues from it.",
         ),
     ],
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Most replicates per point.")] = 10,
+    seeds: Annotated[int, Option(min=1, max=1000, help="Most replicates per point.")] = 10,
     precision: Annotated[
         float,
-        typer.Option(
+        Option(
             min=0.0, max=1.0, help="A point is complete when its 95 % intervals are no wider than ± this."
         ),
     ] = PRECISION,
     scheduler: Scheduler = "",
     workers: Workers = None,
-    literal: Annotated[
-        bool, typer.Option(help="Also follow the simulator of 2007 draw by draw (slow).")
-    ] = True,
+    literal: Annotated[bool, Option(help="Also follow the simulator of 2007 draw by draw (slow).")] = True,
 ) -> None:
     """Reproduce Tables 1-4 and Figures 1-6 of Kondo, Anderson, McLeod (2007)."""
     with sweeping("cells", folder) as progress:
@@ -59,7 +48,7 @@ def paper(
             literal=literal,
             progress=progress,
         )
-    typer.echo(f"report: {report}")
+    click.echo(f"report: {report}")
 
 
 AGAINST = "CS2_WF2_WS2_JC2"
@@ -68,25 +57,25 @@ AGAINST = "CS2_WF2_WS2_JC2"
 def frontier(
     folder: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="OUT", help="Folder for table, CSV and picture; an interrupted run continues from it."
         ),
     ],
-    policy: Annotated[str, typer.Option(help="The policy to study.")] = "CS3_WF3_WS2_JC2",
+    policy: Annotated[str, Option(help="The policy to study.")] = "CS3_WF3_WS2_JC2",
     against: Annotated[
         list[str] | None,
-        typer.Option(help=f"The policy to compare with ({AGAINST}); with --fresh, may be repeated."),
+        Option(help=f"The policy to compare with ({AGAINST}); with --fresh, may be repeated."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=2, max=1000, help="Replicates per scenario.")] = 5,
+    seeds: Annotated[int, Option(min=2, max=1000, help="Replicates per scenario.")] = 5,
     fresh: Annotated[
         int | None,
-        typer.Option(
+        Option(
             metavar="SEED", min=0, help="Use random scenarios drawn from this seed instead of the fixed set."
         ),
     ] = None,
-    scenarios: Annotated[int, typer.Option(min=2, max=10_000, help="Number of random scenarios.")] = 200,
+    scenarios: Annotated[int, Option(min=2, max=10_000, help="Number of random scenarios.")] = 200,
     only: Annotated[
-        str, typer.Option(help='Only scenarios whose name starts like this, e.g. "tight mix" or "stdev".')
+        str, Option(help='Only scenarios whose name starts like this, e.g. "tight mix" or "stdev".')
     ] = "",
     scheduler: Scheduler = "",
     workers: Workers = None,
@@ -112,7 +101,7 @@ def frontier(
             (folder / "fresh.md").write_text(text + "\n", encoding="utf-8")
             fresh_report.write_csv(runs, folder / "fresh.csv")
             fresh_report.draw_fresh(runs, str(ours), folder / "fresh.png")
-            typer.echo(text)
+            click.echo(text)
             return
         if len(bases) > 1:
             raise ConfigError("the fixed set is compared with one policy; give one --against, or use --fresh")
@@ -124,4 +113,4 @@ def frontier(
         (folder / "frontier.md").write_text(text + "\n", encoding="utf-8")
         write_csv(found, folder / "frontier.csv")
         draw_frontier(found, folder / "frontier.png", policy=str(choices[0]), base=str(choices[1]))
-    typer.echo(text)
+    click.echo(text)

@@ -13,10 +13,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
 
-from cobblestone.cli.options import Commands, Common, OutputOptions, ProjectOption, open_project
+from cobblestone.cli.options import Common, OutputOptions, ProjectOption, open_project
 from cobblestone.cli.output import size, when
+from cobblestone.cli.parameters import Argument, Commands, Option
 from cobblestone.cli.project.people import RightsOptions
 from cobblestone.ops.environment import typed_word
 
@@ -27,10 +28,10 @@ key_commands = Commands(
 )
 
 
-@key_commands.command("create")
+@key_commands.verb("create")
 def create_key(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="For the private key; the public key goes to FILE.pub.")
+        Path, Argument(metavar="FILE", help="For the private key; the public key goes to FILE.pub.")
     ],
     out: OutputOptions = OutputOptions(),
 ) -> None:
@@ -53,7 +54,7 @@ def create_key(
     )
 
 
-@key_commands.command("show")
+@key_commands.verb("show")
 def show(common: Common) -> None:
     """Show the project's public keys, and which files wait for signatures."""
     from cobblestone.api_schema import endpoints
@@ -75,11 +76,11 @@ def show(common: Common) -> None:
     )
 
 
-@key_commands.command("manifest")
+@key_commands.verb("manifest")
 def manifest(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
+    folder: Annotated[Path, Argument(metavar="DIR", help="A new folder.")],
     all_: Annotated[
-        bool, typer.Option("--all", help="Include files that are already signed: for a new key.")
+        bool, Option("--all", help="Include files that are already signed: for a new key.")
     ] = False,
     common: Common = Common(),
 ) -> None:
@@ -99,12 +100,12 @@ def manifest(
     )
 
 
-@key_commands.command("sign")
+@key_commands.verb("sign")
 def sign(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Made by `cobblestone key manifest`.")],
-    key: Annotated[Path, typer.Option(metavar="FILE", help="The private key.")],
+    folder: Annotated[Path, Argument(metavar="DIR", help="Made by `cobblestone key manifest`.")],
+    key: Annotated[Path, Option(metavar="FILE", help="The private key.")],
     old_key: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Older private keys, when the key changes.")
+        list[Path] | None, Option(metavar="FILE", help="Older private keys, when the key changes.")
     ] = None,
     out: OutputOptions = OutputOptions(),
 ) -> None:
@@ -125,9 +126,9 @@ def sign(
     )
 
 
-@key_commands.command("import")
+@key_commands.verb("import")
 def import_(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The signed manifest folder.")], common: Common
+    folder: Annotated[Path, Argument(metavar="DIR", help="The signed manifest folder.")], common: Common
 ) -> None:
     """Import the signatures of a signed manifest; with a new key, the project's key changes."""
     from cobblestone.sdk.api.signing import import_signatures, read_signatures
@@ -143,7 +144,7 @@ def import_(
     )
 
 
-@key_commands.command("rotate")
+@key_commands.verb("rotate")
 def rotate(project: ProjectOption = None, out: OutputOptions = OutputOptions()) -> None:
     """Change the key of a project whose private key is in its folder: all files are signed again.
 
@@ -166,7 +167,7 @@ def rotate(project: ProjectOption = None, out: OutputOptions = OutputOptions()) 
     )
 
 
-@key_commands.command("ownership")
+@key_commands.verb("ownership")
 def ownership(project: ProjectOption = None, out: OutputOptions = OutputOptions()) -> None:
     """Let volunteers prove to other sites that an account is theirs: creates the key that signs such proofs.
 
@@ -205,16 +206,16 @@ class TokenScope(StrEnum):
         return [each.value for each in ordered[: ordered.index(self) + 1]]
 
 
-DaysOption = Annotated[float | None, typer.Option(min=0.001, help="Validity in days. Default: 365.")]
-ForeverOption = Annotated[bool, typer.Option("--forever", help="Valid until it is revoked.")]
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Owner or purpose of the token.")]
-TokenIdArgument = Annotated[int, typer.Argument(metavar="ID", help="See `token list`.")]
+DaysOption = Annotated[float | None, Option(min=0.001, help="Validity in days. Default: 365.")]
+ForeverOption = Annotated[bool, Option("--forever", help="Valid until it is revoked.")]
+NameArgument = Annotated[str, Argument(metavar="NAME", help="Owner or purpose of the token.")]
+TokenIdArgument = Annotated[int, Argument(metavar="ID", help="See `token list`.")]
 
 
 def chosen_days(days: float | None, *, forever: bool) -> float | None:
     """Return the validity in days; None: until the token is revoked."""
     if forever and days is not None:
-        raise typer.BadParameter("give --days or --forever, not both")
+        raise click.BadParameter("give --days or --forever, not both")
     return None if forever else days or 365
 
 
@@ -233,13 +234,13 @@ def state_of(*, usable: bool, revoked: float | None) -> str:
     return "usable" if usable else "revoked" if revoked else "expired"
 
 
-@token_commands.command("create")
+@token_commands.verb("create")
 def create_token(
     name: NameArgument,
     rights: RightsOptions,
     scope: Annotated[
         TokenScope,
-        typer.Option(
+        Option(
             help="read: look; submit: also upload, submit, cancel; manage: also apps, tokens, "
             "accounts; accounting: for an account manager, read the credit of accounts whose "
             "weak keys it has."
@@ -261,7 +262,7 @@ def create_token(
     )
 
 
-@token_commands.command("list")
+@token_commands.verb("list")
 def list_tokens(common: Common) -> None:
     """List tokens."""
     found = common.ask(lambda connected: connected.admin.tokens())
@@ -278,7 +279,7 @@ def list_tokens(common: Common) -> None:
     )
 
 
-@token_commands.command("revoke")
+@token_commands.verb("revoke")
 def revoke(token_id: TokenIdArgument, common: Common) -> None:
     """Revoke a token."""
     revoked = common.ask(lambda connected: connected.admin.revoke_token(token_id))

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
+import click
 
-from cobblestone.cli.options import Commands, Common
+from cobblestone.cli.options import Common
 from cobblestone.cli.output import when
+from cobblestone.cli.parameters import Argument, Commands, Option
 
 if TYPE_CHECKING:
     from cobblestone.api_schema.operation import CreditExplanation, LedgerAudit, LedgerEntry
 
 credit_commands = Commands(help="Explain, check and correct credit.")
 
-ResultArgument = Annotated[str, typer.Argument(metavar="RESULT", help="ID or name of a result.")]
+ResultArgument = Annotated[str, Argument(metavar="RESULT", help="ID or name of a result.")]
 
 
-@credit_commands.command("explain")
+@credit_commands.verb("explain")
 def explain(result: ResultArgument, common: Common) -> None:
     """Show how the credit of a result was computed, with all numbers."""
     found = common.ask(lambda connected: connected.admin.explain_credit(result))
@@ -63,13 +64,13 @@ def _fact(values: Any) -> str:  # JSON: a figure, or figures by name
     return shown or "-"
 
 
-@credit_commands.command("recompute")
+@credit_commands.verb("recompute")
 def recompute(common: Common) -> None:
     """Recompute every grant, total and average from the ledger; the exit status is 1 if anything differs."""
     audit = common.ask(lambda connected: connected.admin.audit_ledger())
     common.out.show(audit, lines=_audit(audit), essential=["agrees" if audit.agrees else "differs"])
     if not audit.agrees:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _audit(audit: LedgerAudit) -> list[str]:
@@ -88,11 +89,11 @@ def _audit(audit: LedgerAudit) -> list[str]:
     return lines if not audit.more else [*lines, f"  … and {audit.more} more"]
 
 
-@credit_commands.command("correct", context_settings={"ignore_unknown_options": True})
+@credit_commands.verb("correct", context_settings={"ignore_unknown_options": True})
 def correct(
     result: ResultArgument,
-    amount: Annotated[float, typer.Argument(metavar="AMOUNT", help="Negative: credit is taken back.")],
-    reason: Annotated[str, typer.Option(help="Reason; the volunteer can read it.")],
+    amount: Annotated[float, Argument(metavar="AMOUNT", help="Negative: credit is taken back.")],
+    reason: Annotated[str, Option(help="Reason; the volunteer can read it.")],
     common: Common,
 ) -> None:
     """Correct the credit of a result with a new entry in the ledger."""
@@ -102,7 +103,7 @@ def correct(
     )
 
 
-@credit_commands.command("systems")
+@credit_commands.verb("systems")
 def systems(common: Common) -> None:
     """List the credit systems that an app can choose."""
     found = common.ask(lambda connected: connected.admin.credit_systems())

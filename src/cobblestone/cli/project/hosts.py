@@ -6,10 +6,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+import click
 
-from cobblestone.cli.options import Commands, Common, PageOptions, given
+from cobblestone.cli.options import Common, PageOptions, given
 from cobblestone.cli.output import counted, size, when
+from cobblestone.cli.parameters import Argument, Commands, Option
 from cobblestone.cli.project.people import BlockedOption, ReasonOption, set_blocked
 
 if TYPE_CHECKING:
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 
 explain_commands = Commands(help="Explain why something happens or does not happen.")
 
-ExplainedHostArgument = Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of a computer.")]
+ExplainedHostArgument = Annotated[int, Argument(metavar="ID", min=1, help="Number of a computer.")]
 
 
-@explain_commands.command("host")
+@explain_commands.verb("host")
 def host(host_id: ExplainedHostArgument, common: Common) -> None:
     """Show what a computer would get if it asked for work now, and why not more."""
     found = common.ask(lambda connected: connected.admin.explain_host(host_id))
@@ -67,10 +68,9 @@ def _version_line(each: VersionStatus) -> str:
     return f"  {name}: {'; '.join(parts)}"
 
 
-@explain_commands.command("workunit")
+@explain_commands.verb("workunit")
 def workunit(
-    workunit_id: Annotated[str, typer.Argument(metavar="ID", help="Number or name of a workunit.")],
-    common: Common,
+    workunit_id: Annotated[str, Argument(metavar="ID", help="Number or name of a workunit.")], common: Common
 ) -> None:
     """Show the state of a workunit, and which hosts could take its waiting results."""
     found = common.ask(lambda connected: connected.admin.explain_workunit(workunit_id))
@@ -78,10 +78,9 @@ def workunit(
     common.out.show(found, lines=lines, essential=[each.code for each in found.reasons])
 
 
-@explain_commands.command("result")
+@explain_commands.verb("result")
 def result(
-    result_id: Annotated[str, typer.Argument(metavar="ID", help="Number or name of a result.")],
-    common: Common,
+    result_id: Annotated[str, Argument(metavar="ID", help="Number or name of a result.")], common: Common
 ) -> None:
     """Show what happened to a result, and why."""
     found = common.ask(lambda connected: connected.admin.explain_result(result_id))
@@ -95,7 +94,7 @@ def result(
     common.out.show(found, lines=lines, essential=[each.code for each in found.reasons])
 
 
-@explain_commands.command("reasons")
+@explain_commands.verb("reasons")
 def reasons(common: Common) -> None:
     """Show every reason for few or no tasks: what the volunteer reads, what the scientist reads, and what decides it."""
     from cobblestone.domain.reasons import with_forms
@@ -117,14 +116,13 @@ def reasons(common: Common) -> None:
 
 host_commands = Commands(help="Computers of volunteers.")
 HostArgument = Annotated[
-    int,
-    typer.Argument(metavar="ID", min=1, help="Number of the host; see `host list` and `cobblestone find`."),
+    int, Argument(metavar="ID", min=1, help="Number of the host; see `host list` and `cobblestone find`.")
 ]
 
 
-@host_commands.command("list")
+@host_commands.verb("list")
 def list_hosts(
-    user: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Only those of a user.")] = None,
+    user: Annotated[int | None, Option(metavar="ID", min=1, help="Only those of a user.")] = None,
     blocked: BlockedOption = None,
     page: PageOptions = PageOptions(),
     common: Common = Common(),
@@ -150,7 +148,7 @@ def list_hosts(
     )
 
 
-@host_commands.command("show")
+@host_commands.verb("show")
 def show(host_id: HostArgument, common: Common) -> None:
     """Describe a computer."""
     found = common.ask(lambda connected: connected.operation.host(host_id))
@@ -186,11 +184,11 @@ class HostOptions:
     """The owner's name for the computer; empty: none."""
     venue: Literal["none", "home", "work", "school"] | None = None
     """Which of the owner's preferences it follows."""
-    hidden: Annotated[bool | None, typer.Option("--hidden/--shown")] = None
+    hidden: Annotated[bool | None, Option("--hidden/--shown")] = None
     """Whether others can see it."""
 
 
-@host_commands.command("edit")
+@host_commands.verb("edit")
 def edit(host_id: HostArgument, wanted: HostOptions, common: Common) -> None:
     """Change the settings that the owner of a computer made for it."""
     from cobblestone.api_schema.operation import HostChanges
@@ -199,25 +197,25 @@ def edit(host_id: HostArgument, wanted: HostOptions, common: Common) -> None:
     if changes.get("venue") == "none":
         changes["venue"] = ""
     if not changes:
-        raise typer.BadParameter("give what to change: --label, --venue, --hidden or --shown")
+        raise click.BadParameter("give what to change: --label, --venue, --hidden or --shown")
     found = common.ask(lambda connected: connected.operation.change_host(host_id, HostChanges(**changes)))
     common.out.show(found, lines=_lines(found), essential=[found.id])
 
 
-@host_commands.command("reset-errors")
+@host_commands.verb("reset-errors")
 def reset_errors(host_id: HostArgument, common: Common) -> None:
     """Forget a computer's bad results and missing features after a repair; it gets tasks at its next contact."""
     found = common.ask(lambda connected: connected.operation.reset_host_errors(host_id))
     common.out.show(found, lines=host_lines(found), essential=[found.id])
 
 
-@host_commands.command("block")
+@host_commands.verb("block")
 def block(host_id: HostArgument, reason: ReasonOption, common: Common) -> None:
     """Send no more work to a computer. It may finish what it has."""
     set_blocked(common, "host", host_id, reason)
 
 
-@host_commands.command("unblock")
+@host_commands.verb("unblock")
 def unblock(host_id: HostArgument, common: Common) -> None:
     """Send work to a computer again."""
     set_blocked(common, "host", host_id, None)

@@ -5,22 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+import click
 
-from cobblestone.cli.options import Commands, Common, PageOptions, given
+from cobblestone.cli.options import Common, PageOptions, given
 from cobblestone.cli.output import counted, when
+from cobblestone.cli.parameters import Argument, Commands, Option
 
 if TYPE_CHECKING:
     from cobblestone.api_schema.people import GivenRights, News, UserDetails
 
 
-ReasonOption = Annotated[
-    str, typer.Option(help="The reason and how to lift the block: the volunteer can read it.")
-]
+ReasonOption = Annotated[str, Option(help="The reason and how to lift the block: the volunteer can read it.")]
 
 
 BlockedOption = Annotated[
-    bool | None, typer.Option("--blocked/--not-blocked", help="Only those with this flag, or without it.")
+    bool | None, Option("--blocked/--not-blocked", help="Only those with this flag, or without it.")
 ]
 
 
@@ -34,18 +33,17 @@ def set_blocked(common: Common, noun: str, number: int, reason: str | None) -> N
 
 user_commands = Commands(help="Accounts of volunteers.")
 UserArgument = Annotated[
-    int,
-    typer.Argument(metavar="ID", min=1, help="Number of the user; see `user list` and `cobblestone find`."),
+    int, Argument(metavar="ID", min=1, help="Number of the user; see `user list` and `cobblestone find`.")
 ]
 RoleWord = Literal["operator", "volunteer"]
 
 
-@user_commands.command("create")
+@user_commands.verb("create")
 def create_user(
-    email: Annotated[str, typer.Argument(metavar="EMAIL", help="E-mail address.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name that others see.")],
+    email: Annotated[str, Argument(metavar="EMAIL", help="E-mail address.")],
+    name: Annotated[str, Argument(metavar="NAME", help="Name that others see.")],
     password: Annotated[
-        str, typer.Option(help="Password; without one, clients attach with the authenticator.", prompt=False)
+        str, Option(help="Password; without one, clients attach with the authenticator.")
     ] = "",
     common: Common = Common(),
 ) -> None:
@@ -63,9 +61,9 @@ def create_user(
     )
 
 
-@user_commands.command("list")
+@user_commands.verb("list")
 def list_users(
-    role: Annotated[RoleWord | None, typer.Option(help="Only those with this role.")] = None,
+    role: Annotated[RoleWord | None, Option(help="Only those with this role.")] = None,
     blocked: BlockedOption = None,
     page: PageOptions = PageOptions(),
     common: Common = Common(),
@@ -96,7 +94,7 @@ def _stored_role(name: str) -> str:
     return "" if name == "volunteer" else name
 
 
-@user_commands.command("show")
+@user_commands.verb("show")
 def show_user(user_id: UserArgument, common: Common) -> None:
     """Describe an account."""
     found = common.ask(lambda connected: connected.admin.user(user_id))
@@ -136,19 +134,19 @@ def _rights_line(found: GivenRights | None) -> str:
 class RightsOptions:
     """What a token, or an account, may submit."""
 
-    apps: Annotated[list[str] | None, typer.Option("--app", metavar="APP")] = None
+    apps: Annotated[list[str] | None, Option("--app", metavar="APP")] = None
     """Only jobs of this app. Repeatable."""
-    max_jobs: Annotated[int | None, typer.Option(min=1)] = None
+    max_jobs: Annotated[int | None, Option(min=1)] = None
     """Most unfinished jobs at a time."""
-    share: Annotated[float, typer.Option(min=1e-3)] = 1.0
+    share: Annotated[float, Option(min=1e-3)] = 1.0
     """Share of the computers when jobs of several submitters are waiting."""
 
 
-@user_commands.command("submit")
+@user_commands.verb("submit")
 def submit(
     user_id: UserArgument,
     wanted: RightsOptions,
-    all_apps: Annotated[bool, typer.Option("--all-apps", help="Jobs of every app.")] = False,
+    all_apps: Annotated[bool, Option("--all-apps", help="Jobs of every app.")] = False,
     common: Common = Common(),
 ) -> None:
     """Let an account submit jobs, or change what it may submit."""
@@ -156,15 +154,15 @@ def submit(
     from cobblestone.domain.values import form_of
 
     if all_apps == bool(wanted.apps):
-        raise typer.BadParameter("give --app for each app that it may submit, or --all-apps")
+        raise click.BadParameter("give --app for each app that it may submit, or --all-apps")
     if wanted.max_jobs is None:
-        raise typer.BadParameter("give --max-jobs, the most unfinished jobs that it may have")
+        raise click.BadParameter("give --max-jobs, the most unfinished jobs that it may have")
     rights = form_of(Rights, wanted, apps=tuple(wanted.apps) if wanted.apps else None)
     found = common.ask(lambda connected: connected.admin.set_rights(user_id, rights))
     common.out.done(found, f"User {user_id} may submit {_rights_line(found.submits)}.", user_id)
 
 
-@user_commands.command("revoke-submit")
+@user_commands.verb("revoke-submit")
 def revoke_submit(user_id: UserArgument, common: Common) -> None:
     """Take the right to submit jobs from an account. Jobs that it has submitted go on."""
     found = common.ask(lambda connected: connected.admin.set_rights(user_id, None))
@@ -183,48 +181,46 @@ class ProfileOptions:
     """Web page; empty: none."""
     language: str | None = None
     """Language of pages and mails, such as fr; empty: the browser's."""
-    show_hosts: Annotated[bool | None, typer.Option("--show-hosts/--hide-hosts")] = None
+    show_hosts: Annotated[bool | None, Option("--show-hosts/--hide-hosts")] = None
     """Whether others can see the computers."""
-    send_email: Annotated[bool | None, typer.Option("--send-email/--no-email")] = None
+    send_email: Annotated[bool | None, Option("--send-email/--no-email")] = None
     """Whether the project may send mail."""
 
 
-@user_commands.command("edit")
+@user_commands.verb("edit")
 def edit_user(user_id: UserArgument, wanted: ProfileOptions, common: Common) -> None:
     """Change the profile of an account. Only its owner can change the e-mail address, on the account page."""
     from cobblestone.api_schema.people import UserChanges
 
     changes = given(wanted)
     if not changes:
-        raise typer.BadParameter("give what to change, such as --name or --hide-hosts")
+        raise click.BadParameter("give what to change, such as --name or --hide-hosts")
     found = common.ask(lambda connected: connected.admin.change_user(user_id, UserChanges(**changes)))
     common.out.show(found, lines=_user_lines(found), essential=[found.id])
 
 
-@user_commands.command("role")
+@user_commands.verb("role")
 def role(
-    user_id: UserArgument,
-    name: Annotated[RoleWord, typer.Argument(help="What the user may do.")],
-    common: Common,
+    user_id: UserArgument, name: Annotated[RoleWord, Argument(help="What the user may do.")], common: Common
 ) -> None:
     """Give a user access to the operator's pages, or withdraw it."""
     done = common.ask(lambda connected: connected.operation.set_role(user_id, _stored_role(name)))
     common.out.done(done, f"User {user_id} is now {done.text}.", user_id)
 
 
-@user_commands.command("block")
+@user_commands.verb("block")
 def block(user_id: UserArgument, reason: ReasonOption, common: Common) -> None:
     """Send no more work to the computers of a user."""
     set_blocked(common, "user", user_id, reason)
 
 
-@user_commands.command("unblock")
+@user_commands.verb("unblock")
 def unblock(user_id: UserArgument, common: Common) -> None:
     """Send work to the computers of a user again."""
     set_blocked(common, "user", user_id, None)
 
 
-@user_commands.command("reset-password")
+@user_commands.verb("reset-password")
 def reset_password(user_id: UserArgument, common: Common) -> None:
     """Give a user a new password, shown only once; clients must attach again."""
     done = common.ask(lambda connected: connected.operation.reset_password(user_id))
@@ -235,26 +231,26 @@ def reset_password(user_id: UserArgument, common: Common) -> None:
     )
 
 
-@user_commands.command("delete")
+@user_commands.verb("delete")
 def delete(
     user_id: UserArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Do not ask for confirmation.")] = False,
     common: Common = Common(),
 ) -> None:
     """Erase an account: personal data is deleted permanently, credit stays in the totals."""
     if not yes:
-        typer.confirm(f"Erase the account of user {user_id} permanently?", abort=True, err=True)
+        click.confirm(f"Erase the account of user {user_id} permanently?", abort=True, err=True)
     done = common.ask(lambda connected: connected.operation.delete_user(user_id))
     common.out.done(done, f"User {user_id} {done.text}.", user_id)
 
 
 team_commands = Commands(help="Teams of users.")
-UserIdArgument = Annotated[int, typer.Argument(metavar="USERID", help="See `user list`.")]
+UserIdArgument = Annotated[int, Argument(metavar="USERID", help="See `user list`.")]
 
 
-@team_commands.command("create")
+@team_commands.verb("create")
 def create_team(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the team.")],
+    name: Annotated[str, Argument(metavar="NAME", help="Name of the team.")],
     founder: UserIdArgument,
     common: Common,
 ) -> None:
@@ -263,9 +259,9 @@ def create_team(
     common.out.done(made, f"Team {made.id}: {made.name}.", made.id)
 
 
-@team_commands.command("join")
+@team_commands.verb("join")
 def join(
-    team: Annotated[str, typer.Argument(metavar="TEAM", help="Name or number.")],
+    team: Annotated[str, Argument(metavar="TEAM", help="Name or number.")],
     user: UserIdArgument,
     common: Common,
 ) -> None:
@@ -274,7 +270,7 @@ def join(
     common.out.done(joined, f"User {user} is now in {joined.name}.", joined.id)
 
 
-@team_commands.command("list")
+@team_commands.verb("list")
 def list_teams(common: Common) -> None:
     """List teams."""
     found = common.ask(lambda connected: connected.admin.teams())
@@ -287,15 +283,13 @@ def list_teams(common: Common) -> None:
 
 
 news_commands = Commands(help="News for volunteers.")
-NewsArgument = Annotated[
-    int, typer.Argument(metavar="ID", min=1, help="Number of the news item; see `news list`.")
-]
+NewsArgument = Annotated[int, Argument(metavar="ID", min=1, help="Number of the news item; see `news list`.")]
 
 
-@news_commands.command("add")
+@news_commands.verb("add")
 def add_news(
-    title: Annotated[str, typer.Argument(metavar="TITLE", help="Its title.")],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="In Markdown.")],
+    title: Annotated[str, Argument(metavar="TITLE", help="Its title.")],
+    text: Annotated[str, Argument(metavar="TEXT", help="In Markdown.")],
     common: Common,
 ) -> None:
     """Publish a news item; clients get it as a notice."""
@@ -303,7 +297,7 @@ def add_news(
     common.out.done(made, f"News item {made.id} is published.", made.id)
 
 
-@news_commands.command("list")
+@news_commands.verb("list")
 def list_news(page: PageOptions, common: Common) -> None:
     """List news, newest first."""
     found = common.ask(lambda connected: connected.admin.news(limit=page.limit, before=page.before))
@@ -311,7 +305,7 @@ def list_news(page: PageOptions, common: Common) -> None:
     common.out.table(found, ["id", "published", "title"], rows, empty="No news yet.", right=("id",))
 
 
-@news_commands.command("show")
+@news_commands.verb("show")
 def show_news(news_id: NewsArgument, common: Common) -> None:
     """Show a news item with its text."""
     found = common.ask(lambda connected: connected.admin.news_item(news_id))
@@ -322,21 +316,21 @@ def _news_lines(found: News) -> list[str]:
     return [f"News {found.id}, {when(found.time)}: {found.title}", "", *found.text.splitlines()]
 
 
-@news_commands.command("edit")
+@news_commands.verb("edit")
 def edit_news(
     news_id: NewsArgument,
-    title: Annotated[str | None, typer.Option(help="New title.")] = None,
-    text: Annotated[str | None, typer.Option(help="New text, in Markdown.")] = None,
+    title: Annotated[str | None, Option(help="New title.")] = None,
+    text: Annotated[str | None, Option(help="New text, in Markdown.")] = None,
     common: Common = Common(),
 ) -> None:
     """Change a news item; clients that have shown it do not show it again."""
     if title is None and text is None:
-        raise typer.BadParameter("give what to change: --title or --text")
+        raise click.BadParameter("give what to change: --title or --text")
     found = common.ask(lambda connected: connected.admin.edit_news(news_id, title=title, text=text))
     common.out.show(found, lines=_news_lines(found), essential=[found.id])
 
 
-@news_commands.command("withdraw")
+@news_commands.verb("withdraw")
 def withdraw(news_id: NewsArgument, common: Common) -> None:
     """Remove a news item from the pages and the feed; a client that has shown it keeps it."""
     found = common.ask(lambda connected: connected.admin.withdraw_news(news_id))

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import typer
 
-from cobblestone.cli.options import Commands, Common, OutputOptions, ProjectOption, local_folder
+from cobblestone.cli.options import Common, OutputOptions, ProjectOption, local_folder
 from cobblestone.cli.output import Output, error_console, size, when
+from cobblestone.cli.parameters import Argument, Commands, Option
 from cobblestone.domain.errors import StoreError
 
 NOTHING_YET = "The archive is empty: finished jobs are moved there after files.purge_after."
@@ -31,11 +31,11 @@ def _archive(project: str | None) -> Path:
     return where.path
 
 
-@archive_commands.command("query")
+@archive_commands.verb("query")
 def query(
     sql: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="SQL",
             help="A query over the tables workunit, result and result_text, which have their "
             "original columns.",
@@ -59,11 +59,9 @@ def query(
     out.table(data, columns, rows, empty="No rows.")
 
 
-@archive_commands.command("export")
+@archive_commands.verb("export")
 def export_archive(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where to write the files; created if missing.")
-    ],
+    folder: Annotated[Path, Argument(metavar="DIR", help="Where to write the files; created if missing.")],
     project: ProjectOption = None,
     out: OutputOptions = OutputOptions(),
 ) -> None:
@@ -92,12 +90,11 @@ def export_archive(
 def export(
     project: ProjectOption = None,
     parquet: Annotated[
-        bool,
-        typer.Option("--parquet", help="Also write columns for researchers, regardless of the settings."),
+        bool, Option("--parquet", help="Also write columns for researchers, regardless of the settings.")
     ] = False,
     check: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="DIR",
             help="Do not export; read the export in this folder, of this or another project, and "
             "report errors.",
@@ -151,10 +148,10 @@ def _check_export(folder: Path, out: Output) -> None:
 
 
 def audit(
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50,
-    before: Annotated[int | None, typer.Option(min=1, help="Only entries before this number.")] = None,
-    target: Annotated[str, typer.Option(help="Only entries about this, such as 'host 12'.")] = "",
-    actor: Annotated[str, typer.Option(help="Only entries of this actor: start of the name.")] = "",
+    limit: Annotated[int, Option(min=1, max=1000, help="How many to show, newest first.")] = 50,
+    before: Annotated[int | None, Option(min=1, help="Only entries before this number.")] = None,
+    target: Annotated[str, Option(help="Only entries about this, such as 'host 12'.")] = "",
+    actor: Annotated[str, Option(help="Only entries of this actor: start of the name.")] = "",
     common: Common = Common(),
 ) -> None:
     """Show who did what in the project, newest first."""
@@ -173,8 +170,7 @@ def audit(
 
 
 def find(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="An ID, or the start of a name.")],
-    common: Common,
+    text: Annotated[str, Argument(metavar="TEXT", help="An ID, or the start of a name.")], common: Common
 ) -> None:
     """Find users, hosts, batches, workunits and results."""
     found = common.ask(lambda connected: connected.operation.search(text))

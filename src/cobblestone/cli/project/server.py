@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
 from cobblestone.cli.options import Common, HostOption, OutputOptions, PortOption, ProjectOption, local_folder
 from cobblestone.cli.output import size, when
+from cobblestone.cli.parameters import Argument, Option
 from cobblestone.domain.errors import Busy, ConfigError
 from cobblestone.ops.environment import typed_word
 from cobblestone.ops.running import RunningServer, read_note
@@ -58,14 +59,14 @@ def send_signal(server: RunningServer, number: signal.Signals, wish: str) -> Non
 
 
 def run(
-    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="The project's folder.")] = None,
+    folder: Annotated[Path | None, Argument(metavar="DIR", help="The project's folder.")] = None,
     project: ProjectOption = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Only check that it could run: settings, keys, database.")
+        bool, Option("--check", help="Only check that it could run: settings, keys, database.")
     ] = False,
     role: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="ROLE,...",
             help="On PostgreSQL: do only this part of the work, alongside other processes. Default: "
             f"everything. Roles: {', '.join(Role)}.",
@@ -84,7 +85,7 @@ def run(
     root = folder or local_folder(project)
     if check:
         check_start(root, replaces=os.getppid())  # a server asks, which then starts again
-        typer.echo(f"{root} could run.")
+        click.echo(f"{root} could run.")
         return
     settings = ProjectFolder(root).settings()
     configure_logging(level=settings.log.level, json=settings.log.json_lines)
@@ -102,7 +103,7 @@ def run(
 
 
 def restart(
-    wait: Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for the restart.")] = 120,
+    wait: Annotated[float, Option(min=1, max=3600, help="Seconds to wait for the restart.")] = 120,
     project: ProjectOption = None,
     out: OutputOptions = OutputOptions(),
 ) -> None:
@@ -125,8 +126,8 @@ def restart(
 
 
 def stop(
-    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="The project's folder.")] = None,
-    wait: Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for it to stop.")] = 120,
+    folder: Annotated[Path | None, Argument(metavar="DIR", help="The project's folder.")] = None,
+    wait: Annotated[float, Option(min=1, max=3600, help="Seconds to wait for it to stop.")] = 120,
     project: ProjectOption = None,
     out: OutputOptions = OutputOptions(),
 ) -> None:
@@ -159,10 +160,8 @@ WATCH_SECONDS = 2.0
 
 
 def status(
-    watch: Annotated[bool, typer.Option("--watch", help="Repeat until Ctrl-C.")] = False,
-    every: Annotated[
-        float, typer.Option(min=0.2, max=3600, help="Seconds between repetitions.")
-    ] = WATCH_SECONDS,
+    watch: Annotated[bool, Option("--watch", help="Repeat until Ctrl-C.")] = False,
+    every: Annotated[float, Option(min=0.2, max=3600, help="Seconds between repetitions.")] = WATCH_SECONDS,
     common: Common = Common(),
 ) -> None:
     """Show the state of the project."""

@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from cobblestone.cli.options import Commands, OutputOptions, ProjectOption, local_folder
+from cobblestone.cli.options import OutputOptions, ProjectOption, local_folder
+from cobblestone.cli.parameters import Argument, Commands, Option
 from cobblestone.cli.project.upkeep import ToOption, move_and_show
 from cobblestone.ops.environment import typed_word
 
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
 project_commands = Commands(help="Create a project, move it to PostgreSQL, write files for systemd.")
 
 
-NewFolderArgument = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A folder that is empty or does not exist.")
-]
+NewFolderArgument = Annotated[Path, Argument(metavar="DIR", help="A folder that is empty or does not exist.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,19 +32,19 @@ class NewServiceOptions:
     """Address that volunteers attach to. It cannot be changed later: choose it before the first volunteer comes."""
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 for all."""
-    port: Annotated[int | None, typer.Option(min=1, max=65535)] = None
+    port: Annotated[int | None, Option(min=1, max=65535)] = None
     """Port to listen on. Default: 8080, for an account manager 8180, or the next free one."""
-    database: Annotated[str, typer.Option(metavar="postgresql://USER@HOST/DATABASE")] = ""
+    database: Annotated[str, Option(metavar="postgresql://USER@HOST/DATABASE")] = ""
     """An empty PostgreSQL database for the rows. Default: SQLite, in the folder."""
 
 
-@project_commands.command("create")
+@project_commands.verb("create")
 def create(
     folder: NewFolderArgument,
     new: NewServiceOptions,
     offline_key: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="PUBLICKEYFILE",
             help="Public key made with `cobblestone key create` on the machine that keeps the private one.",
         ),
@@ -98,10 +95,10 @@ def _created_lines(created: CreatedProject, folder: Path) -> list[str]:
     ]
 
 
-@project_commands.command("move")
+@project_commands.verb("move")
 def move(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The project's folder. The server must be stopped.")
+        Path, Argument(metavar="DIR", help="The project's folder. The server must be stopped.")
     ],
     to: ToOption,
     out: OutputOptions = OutputOptions(),
@@ -117,12 +114,12 @@ def move(
     move_and_show(opened, to, start=f"cobblestone run {typed_word(folder)}", out=out)
 
 
-@project_commands.command("pyodide")
+@project_commands.verb("pyodide")
 def pyodide(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder.")],
+    folder: Annotated[Path, Argument(metavar="DIR", help="The project's folder.")],
     source: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--from",
             metavar="FOLDER",
             help="A folder with Pyodide's files, as in the npm package. Default: npm downloads them.",
@@ -159,21 +156,21 @@ def pyodide(
 class UnitOptions:
     """Which processes systemd shall run, and how."""
 
-    into: Annotated[Path | None, typer.Option(metavar="DIR")] = None
+    into: Annotated[Path | None, Option(metavar="DIR")] = None
     """Where to write the files. Default: systemd/ in the project's folder."""
-    process: Annotated[list[str] | None, typer.Option(metavar="ROLES*N")] = None
+    process: Annotated[list[str] | None, Option(metavar="ROLES*N")] = None
     """Processes of this machine, such as scheduler,upload*2; may be repeated. Default: a set for one machine."""
     user: str = ""
     """System user that runs the processes. Default: the folder's owner."""
     listen: str = "127.0.0.1"
     """Address that processes listen on: not 127.0.0.1 if the proxy is on another machine."""
-    port: Annotated[int | None, typer.Option(min=1, max=65000)] = None
+    port: Annotated[int | None, Option(min=1, max=65000)] = None
     """First port. Default: from the settings."""
 
 
-@project_commands.command("units")
+@project_commands.verb("units")
 def units(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder.")],
+    folder: Annotated[Path, Argument(metavar="DIR", help="The project's folder.")],
     wanted: UnitOptions,
     out: OutputOptions = OutputOptions(),
 ) -> None:
@@ -217,9 +214,9 @@ def units(
 config_commands = Commands(help="Settings.")
 
 
-@config_commands.command("show")
+@config_commands.verb("show")
 def show(
-    origin: Annotated[bool, typer.Option("--origin", help="Also show where each value comes from.")] = False,
+    origin: Annotated[bool, Option("--origin", help="Also show where each value comes from.")] = False,
     project: ProjectOption = None,
     out: OutputOptions = OutputOptions(),
 ) -> None:
@@ -232,7 +229,7 @@ def show(
     out.table(found, ["setting", "value", "from"][:shown], rows)
 
 
-@config_commands.command("check")
+@config_commands.verb("check")
 def check(project: ProjectOption = None, out: OutputOptions = OutputOptions()) -> None:
     """Check settings and plan classes; report errors and how to correct them."""
     from cobblestone.server.core.plan_classes import load_plan_classes

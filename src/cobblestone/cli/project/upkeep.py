@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 
-import typer
+import click
 
 from cobblestone.cli.options import Common, OutputOptions, ProjectOption, local_folder
 from cobblestone.cli.output import Output, error_console, named, size, when
+from cobblestone.cli.parameters import Argument, Option
 from cobblestone.domain.errors import CobblestoneError, StoreError
 from cobblestone.domain.exports import KeysInBackup
 
@@ -26,33 +27,30 @@ C = TypeVar("C")
 P = ParamSpec("P")
 
 TargetArgument = Annotated[
-    Path, typer.Argument(metavar="DIR|FILE", help="A new folder, or a new file: .tar, .tar.gz or .tgz.")
+    Path, Argument(metavar="DIR|FILE", help="A new folder, or a new file: .tar, .tar.gz or .tgz.")
 ]
 KeysOption = Annotated[
-    KeysInBackup,
-    typer.Option(help="Which secrets to include. Without them it cannot be restored completely."),
+    KeysInBackup, Option(help="Which secrets to include. Without them it cannot be restored completely.")
 ]
 RestoredArgument = Annotated[
-    Path | None, typer.Argument(metavar="DIR", help="A folder that is empty or does not exist.")
+    Path | None, Argument(metavar="DIR", help="A folder that is empty or does not exist.")
 ]
 RestoredDatabaseOption = Annotated[
     str,
-    typer.Option(
+    Option(
         metavar="postgresql://USER@HOST/DATABASE",
         help="An empty database for a service that was on PostgreSQL. Without it: the one that the settings in the backup"
         " name, if it is empty.",
     ),
 ]
-CheckOption = Annotated[bool, typer.Option("--check", help="Only check the backup.")]
+CheckOption = Annotated[bool, Option("--check", help="Only check the backup.")]
 
 
 def backup(
     target: TargetArgument,
     project: ProjectOption = None,
     keys: KeysOption = KeysInBackup.ALL,
-    results: Annotated[
-        bool, typer.Option(help="Include the output of assimilators (the folder results).")
-    ] = True,
+    results: Annotated[bool, Option(help="Include the output of assimilators (the folder results).")] = True,
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Back up a project, running or stopped, and verify the copy."""
@@ -64,7 +62,7 @@ def backup(
 
 
 def restore(
-    source: Annotated[Path, typer.Argument(metavar="BACKUP", help="A backup made by `cobblestone backup`.")],
+    source: Annotated[Path, Argument(metavar="BACKUP", help="A backup made by `cobblestone backup`.")],
     target: RestoredArgument = None,
     database: RestoredDatabaseOption = "",
     check: CheckOption = False,
@@ -99,7 +97,7 @@ def restore_and_show(
     from cobblestone.service.backup import restore_backup, verify_backup
 
     if check == (target is not None):
-        raise typer.BadParameter("give the folder to restore into, or --check")
+        raise click.BadParameter("give the folder to restore into, or --check")
     with progress(out.for_programs) as report:
         if target is None:
             found = verify_backup(source.absolute(), kind, report=report)
@@ -142,7 +140,7 @@ def progress(hidden: bool) -> Generator[Report]:
 
 
 ToOption = Annotated[
-    str, typer.Option("--to", metavar="postgresql://USER@HOST/DATABASE", help="An empty PostgreSQL database.")
+    str, Option("--to", metavar="postgresql://USER@HOST/DATABASE", help="An empty PostgreSQL database.")
 ]
 
 
@@ -180,16 +178,14 @@ def move_and_show(folder: ServiceFolder, address: str, *, start: str, out: Outpu
     )
 
 
-WaitOption = Annotated[
-    float, typer.Option(min=0, max=86400, help="Seconds to wait for older programs to end.")
-]
+WaitOption = Annotated[float, Option(min=0, max=86400, help="Seconds to wait for older programs to end.")]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Change nothing; show what would be done, and what prevents it.")
+    bool, Option("--dry-run", help="Change nothing; show what would be done, and what prevents it.")
 ]
 
 
 def upgrade(
-    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="The project's folder.")] = None,
+    folder: Annotated[Path | None, Argument(metavar="DIR", help="The project's folder.")] = None,
     wait: WaitOption = 0,
     dry_run: DryRunOption = False,
     project: ProjectOption = None,
@@ -234,17 +230,17 @@ EXIT_UNSOUND = 4
 SHOWN = 10
 
 OnlyOption = Annotated[
-    list[str] | None, typer.Option("--check", metavar="NAME", help="Only this check; may be repeated.")
+    list[str] | None, Option("--check", metavar="NAME", help="Only this check; may be repeated.")
 ]
 
 
-RepairOption = Annotated[bool, typer.Option("--repair", help="Mend what can be mended safely.")]
+RepairOption = Annotated[bool, Option("--repair", help="Mend what can be mended safely.")]
 
 
 def doctor(
     check: OnlyOption = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Repair what can be repaired safely; recorded in the audit log.")
+        bool, Option("--repair", help="Repair what can be repaired safely; recorded in the audit log.")
     ] = False,
     common: Common = Common(),
 ) -> None:
@@ -303,7 +299,7 @@ def examine(
     known = [each.name for each in checks]
     for name in wanted:
         if name not in known:
-            raise typer.BadParameter(f"there is no check {name!r}; known: {', '.join(known)}")
+            raise click.BadParameter(f"there is no check {name!r}; known: {', '.join(known)}")
     chosen = [each for each in checks if not wanted or each.name in wanted]
     for number, each in enumerate(chosen, start=1):
         doing = _Doing(f"{number} of {len(chosen)}: {each.name} …", look)
@@ -319,7 +315,7 @@ def examine(
         report.append({"check": each, "diagnosis": found, "repaired": repaired})
         if not quiet:
             if repaired:
-                typer.echo(f"        repaired {repaired}: {each.repair}")
+                click.echo(f"        repaired {repaired}: {each.repair}")
             _show_check(each, found)
     out.show(
         {"sound": not unsound, "checks": report},
@@ -327,7 +323,7 @@ def examine(
         essential=["unsound" if unsound else "sound"],
     )
     if unsound:
-        raise typer.Exit(EXIT_UNSOUND)
+        raise click.exceptions.Exit(EXIT_UNSOUND)
 
 
 def examine_folder(
@@ -360,13 +356,13 @@ def examine_folder(
 
 def _show_check(check: Check, found: Diagnosis) -> None:
     state = "ok" if not found.findings else "warning" if check.only_warns else "WRONG"
-    typer.echo(f"{state:7} {check.name:16} {check.promise}")
+    click.echo(f"{state:7} {check.name:16} {check.promise}")
     for item in found.findings[:SHOWN]:
-        typer.echo(f"        {item.target}: {item.text}")
+        click.echo(f"        {item.target}: {item.text}")
     hidden = len(found.findings) - SHOWN + found.more
     if hidden > 0:
-        typer.echo(f"        … and {hidden} more (--json lists {len(found.findings)})")
+        click.echo(f"        … and {hidden} more (--json lists {len(found.findings)})")
     if found.findings:
         if check.repair:
-            typer.echo(f"        --repair: {check.repair}")
-        typer.echo(f"        {check.advice}")
+            click.echo(f"        --repair: {check.repair}")
+        click.echo(f"        {check.advice}")

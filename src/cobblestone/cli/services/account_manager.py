@@ -8,10 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
-from cobblestone.cli.options import Commands, HostOption, OutputOptions, PortOption
+from cobblestone.cli.options import HostOption, OutputOptions, PortOption
 from cobblestone.cli.output import named
+from cobblestone.cli.parameters import Argument, Commands, Option
 from cobblestone.cli.project.setup import NewFolderArgument, NewServiceOptions
 from cobblestone.cli.services import account_manager_upkeep
 from cobblestone.cli.services.account_manager_upkeep import FolderArgument
@@ -22,13 +23,11 @@ if TYPE_CHECKING:
 
 manager_commands = Commands(help="One account for all projects: an account manager for volunteers.")
 
-WhichArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Its number or address.")]
-ShareOption = Annotated[
-    float | None, typer.Option(help="Share of all computing, relative to the other projects.")
-]
+WhichArgument = Annotated[str, Argument(metavar="PROJECT", help="Its number or address.")]
+ShareOption = Annotated[float | None, Option(help="Share of all computing, relative to the other projects.")]
 SharedKeyOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="WEAKKEY",
         help="Weak key of one account shared by all users. Default: each user gets an account there; "
         "empty: back to that.",
@@ -36,7 +35,7 @@ SharedKeyOption = Annotated[
 ]
 KeywordsOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--keyword",
         metavar="NUMBER[=PART]",
         help="Keywords of its jobs, with their share (1: all). Replaces earlier ones; repeat it.",
@@ -44,7 +43,7 @@ KeywordsOption = Annotated[
 ]
 
 
-@manager_commands.command("create")
+@manager_commands.verb("create")
 def create(folder: NewFolderArgument, new: NewServiceOptions, out: OutputOptions = OutputOptions()) -> None:
     """Create an account manager: settings, keys, database."""
     from cobblestone.account_manager.core.folder import create_manager
@@ -66,11 +65,11 @@ def create(folder: NewFolderArgument, new: NewServiceOptions, out: OutputOptions
     )
 
 
-@manager_commands.command("run")
+@manager_commands.verb("run")
 def run(
     folder: FolderArgument,
     check: Annotated[
-        bool, typer.Option("--check", help="Only check that it could run: settings, keys, database.")
+        bool, Option("--check", help="Only check that it could run: settings, keys, database.")
     ] = False,
     host: HostOption = None,
     port: PortOption = None,
@@ -85,7 +84,7 @@ def run(
 
     if check:
         check_start(folder, replaces=os.getppid())  # a running one asks, which then starts again
-        typer.echo(f"{folder} could run.")
+        click.echo(f"{folder} could run.")
         return
     settings = ManagerFolder(folder).settings()
     configure_logging(level=settings.log.level, json=settings.log.json_lines)
@@ -96,18 +95,16 @@ def run(
     run_service(MANAGER_SERVICE, folder, host=host, port=port, ready=ready)
 
 
-@manager_commands.command("add")
+@manager_commands.verb("add")
 def add(
     folder: FolderArgument,
-    url: Annotated[
-        str, typer.Argument(metavar="URL", help="The project's address, as volunteers attach to it.")
-    ],
+    url: Annotated[str, Argument(metavar="URL", help="The project's address, as volunteers attach to it.")],
     share: ShareOption = 1.0,
     shared_key: SharedKeyOption = None,
     keyword: KeywordsOption = None,
     signature: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FILE", help="Signature made with `manager sign`, if the private key is kept elsewhere."
         ),
     ] = None,
@@ -135,7 +132,7 @@ def add(
     out.done({"id": id_, "url": url}, f"Project {id_}: {url}", id_)
 
 
-@manager_commands.command("edit")
+@manager_commands.verb("edit")
 def edit(
     folder: FolderArgument,
     project: WhichArgument,
@@ -143,7 +140,7 @@ def edit(
     shared_key: SharedKeyOption = None,
     keyword: KeywordsOption = None,
     stop: Annotated[
-        bool | None, typer.Option("--stop/--start", help="Send no one there any more; or again.")
+        bool | None, Option("--stop/--start", help="Send no one there any more; or again.")
     ] = None,
     out: OutputOptions = OutputOptions(),
 ) -> None:
@@ -169,7 +166,7 @@ def edit(
     )
 
 
-@manager_commands.command("projects")
+@manager_commands.verb("projects")
 def list_projects(folder: FolderArgument, out: OutputOptions = OutputOptions()) -> None:
     """List the projects, with what was counted and why one cannot be used."""
     from cobblestone.account_manager.core import operation
@@ -195,23 +192,21 @@ def _state(project: ManagedProject) -> str:
     return "stopped" if project.stopped else project.problem or "good"
 
 
-@manager_commands.command("accounting")
+@manager_commands.verb("accounting")
 def accounting(
     folder: FolderArgument,
     project: WhichArgument,
     token_file: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="The token that the project's operator gave you (`cobblestone token create NAME --scope accounting`).",
         ),
     ] = None,
-    stop: Annotated[
-        bool, typer.Option("--stop", help="Stop asking it: its credit is an estimate again.")
-    ] = False,
+    stop: Annotated[bool, Option("--stop", help="Stop asking it: its credit is an estimate again.")] = False,
     vouch: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--vouch/--no-vouch",
             help="Trust its validation, or not: without trust, what it grants counts as a claim only.",
         ),
@@ -249,16 +244,12 @@ def accounting(
     out.show(data, lines=lines, essential=[asked])
 
 
-@manager_commands.command("keyword")
+@manager_commands.verb("keyword")
 def keyword_(
     folder: FolderArgument,
-    number: Annotated[int, typer.Argument(min=1, max=2**31 - 1, help="Number of the keyword, as in BOINC.")],
-    name: Annotated[
-        str, typer.Argument(help="Name that users see. Default: that of the family's list.")
-    ] = "",
-    place: Annotated[
-        bool, typer.Option("--place", help="A place where research is done, not a subject.")
-    ] = False,
+    number: Annotated[int, Argument(min=1, max=2**31 - 1, help="Number of the keyword, as in BOINC.")],
+    name: Annotated[str, Argument(help="Name that users see. Default: that of the family's list.")] = "",
+    place: Annotated[bool, Option("--place", help="A place where research is done, not a subject.")] = False,
 ) -> None:
     """Define a keyword: a subject or place that people can choose to support or reject."""
     from cobblestone.account_manager.core import operation
@@ -272,10 +263,10 @@ def keyword_(
         store.write(lambda tx: projects.put_keywords(tx, {number: (kind, name[:100])}))
 
 
-@manager_commands.command("password")
+@manager_commands.verb("password")
 def password(
     folder: FolderArgument,
-    email: Annotated[str, typer.Argument(metavar="EMAIL", help="The address of the account.")],
+    email: Annotated[str, Argument(metavar="EMAIL", help="The address of the account.")],
 ) -> None:
     """Set a new password for a user who forgot it, and print it. Computers stay attached."""
     import asyncio
@@ -283,29 +274,27 @@ def password(
     from cobblestone.account_manager.core import operation
 
     with operation.open_beside(folder) as (_, store):
-        typer.echo(asyncio.run(operation.new_password(store, email)))
+        click.echo(asyncio.run(operation.new_password(store, email)))
 
 
-@manager_commands.command("sign")
+@manager_commands.verb("sign")
 def sign(
-    key: Annotated[Path, typer.Argument(metavar="KEYFILE", help="The private key, keys/url_sign_private.")],
-    url: Annotated[str, typer.Argument(metavar="URL", help="The project's address.")],
+    key: Annotated[Path, Argument(metavar="KEYFILE", help="The private key, keys/url_sign_private.")],
+    url: Annotated[str, Argument(metavar="URL", help="The project's address.")],
 ) -> None:
     """Sign a project's address, on the machine that keeps the private key; prints the signature."""
     from cobblestone.wire.project.pages import canonical_master_url
     from cobblestone.wire.project.signatures import decode_private_key, sign_bytes
 
     text = key.read_text(encoding="ascii", errors="replace")
-    typer.echo(sign_bytes(decode_private_key(text), canonical_master_url(url).encode()), nl=False)
+    click.echo(sign_bytes(decode_private_key(text), canonical_master_url(url).encode()), nl=False)
 
 
-@manager_commands.command("ledger")
+@manager_commands.verb("ledger")
 def ledger_(
     folder: FolderArgument,
-    repair: Annotated[bool, typer.Option("--repair", help="Recompute wrong daily sums.")] = False,
-    delete: Annotated[
-        list[int] | None, typer.Option(metavar="ID", help="Delete a bad entry; repeat it.")
-    ] = None,
+    repair: Annotated[bool, Option("--repair", help="Recompute wrong daily sums.")] = False,
+    delete: Annotated[list[int] | None, Option(metavar="ID", help="Delete a bad entry; repeat it.")] = None,
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Check that all sums agree with the ledger; delete bad entries."""

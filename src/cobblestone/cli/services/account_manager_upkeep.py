@@ -7,22 +7,21 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from cobblestone.cli.options import Commands, OutputOptions
+from cobblestone.cli.options import OutputOptions
 from cobblestone.cli.output import when
+from cobblestone.cli.parameters import Argument, Commands, Option
 from cobblestone.cli.project import access, upkeep
 from cobblestone.domain.exports import KeysInBackup
 from cobblestone.ops.environment import typed_word
 
-FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The account manager's folder.")]
+FolderArgument = Annotated[Path, Argument(metavar="DIR", help="The account manager's folder.")]
 
 
 def register(commands: Commands) -> None:
     """Add the commands to those of an account manager."""
     for command in (backup, restore, move, upgrade, doctor):
-        commands.command(command.__name__)(command)
-    commands.add_typer(token_commands, name="token")
+        commands.verb(command.__name__)(command)
+    commands.add_command(token_commands, name="token")
 
 
 def backup(
@@ -41,7 +40,7 @@ def backup(
 
 def restore(
     source: Annotated[
-        Path, typer.Argument(metavar="BACKUP", help="A backup made by `cobblestone manager backup`.")
+        Path, Argument(metavar="BACKUP", help="A backup made by `cobblestone manager backup`.")
     ],
     target: upkeep.RestoredArgument = None,
     database: upkeep.RestoredDatabaseOption = "",
@@ -115,13 +114,13 @@ class ManagerTokenScope(StrEnum):
     operate = "operate"
 
 
-@token_commands.command("create")
+@token_commands.verb("create")
 def create(
     folder: FolderArgument,
     name: access.NameArgument,
     scope: Annotated[
         ManagerTokenScope,
-        typer.Option(help="read: look; operate: also pause and resume projects, publish and withdraw news."),
+        Option(help="read: look; operate: also pause and resume projects, publish and withdraw news."),
     ] = ManagerTokenScope.read,
     days: access.DaysOption = None,
     forever: access.ForeverOption = False,
@@ -145,7 +144,7 @@ def create(
     )
 
 
-@token_commands.command("list")
+@token_commands.verb("list")
 def list_tokens(folder: FolderArgument, out: OutputOptions = OutputOptions()) -> None:
     """List tokens, with the last use of each."""
     from cobblestone.account_manager.core import operation
@@ -183,7 +182,7 @@ def list_tokens(folder: FolderArgument, out: OutputOptions = OutputOptions()) ->
     out.table(data, columns, rows, empty="No tokens yet.")
 
 
-@token_commands.command("revoke")
+@token_commands.verb("revoke")
 def revoke(
     folder: FolderArgument, token_id: access.TokenIdArgument, out: OutputOptions = OutputOptions()
 ) -> None:

@@ -5,38 +5,36 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from cobblestone.cli.options import Commands, Common
+from cobblestone.cli.options import Common
+from cobblestone.cli.parameters import Argument, Commands, Option
 
 scales_commands = Commands(help="Credit scales of GPU versions across projects.")
 
 
-@scales_commands.command("serve")
+@scales_commands.verb("serve")
 def serve(
     sources: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             metavar="FILE_OR_URL...",
             help="Addresses of projects (ending in /) or of their exports, or files with one address "
             "per line.",
         ),
     ],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any.")] = 8090,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    every: Annotated[float, typer.Option(min=1.0, help="Seconds between two rounds.")] = 3600.0,
+    port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0: any.")] = 8090,
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    every: Annotated[float, Option(min=1.0, help="Seconds between two rounds.")] = 3600.0,
     min_projects: Annotated[
         int,
-        typer.Option(
+        Option(
             min=1,
             help="Publish plan classes of at least this many projects. With fewer than 3, a single "
             "project can set any scale.",
         ),
     ] = 3,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Time limit for a project, in seconds.")] = 30.0,
+    timeout: Annotated[float, Option(min=0.1, help="Time limit for a project, in seconds.")] = 30.0,
     state: Annotated[
-        Path,
-        typer.Option(metavar="FILE", help="Keeps the figures of projects, so that a restart loses nothing."),
+        Path, Option(metavar="FILE", help="Keeps the figures of projects, so that a restart loses nothing.")
     ] = Path("scales-state.json"),
 ) -> None:
     """Collect the scales of projects and publish the average per plan class, until Ctrl-C."""
@@ -62,12 +60,12 @@ def serve(
         )
 
 
-@scales_commands.command("apply")
+@scales_commands.verb("apply")
 def apply(
     source: Annotated[
-        str, typer.Argument(metavar="URL", help="The service (ending in /), its scales.json, or a file.")
+        str, Argument(metavar="URL", help="The service (ending in /), its scales.json, or a file.")
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would change.")] = False,
     common: Common = Common(),
 ) -> None:
     """Find the versions of apps that have only GPU versions, and set their scales to the published ones."""

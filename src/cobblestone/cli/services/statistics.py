@@ -6,10 +6,11 @@ import importlib.util
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
 
-from cobblestone.cli.options import Commands, HostOption, OutputOptions, PortOption
+from cobblestone.cli.options import HostOption, OutputOptions, PortOption
 from cobblestone.cli.output import when
+from cobblestone.cli.parameters import Argument, Commands, Option
 from cobblestone.cli.project import upkeep
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.exports import KeysInBackup
@@ -17,10 +18,10 @@ from cobblestone.ops.environment import typed_word
 
 statistics_commands = Commands(help="A site with the statistics of many projects.")
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The site's folder.")]
+Folder = Annotated[Path, Argument(metavar="DIR", help="The site's folder.")]
 
 
-@statistics_commands.command("create")
+@statistics_commands.verb("create")
 def create(folder: Folder) -> None:
     """Create the folder of a new site, with a settings file to fill in."""
     from cobblestone.cli.output import print_error
@@ -32,11 +33,11 @@ def create(folder: Folder) -> None:
     )
 
 
-@statistics_commands.command("run")
+@statistics_commands.verb("run")
 def run(
     folder: Folder,
     check: Annotated[
-        bool, typer.Option("--check", help="Only check that it could run: settings, secret, libraries.")
+        bool, Option("--check", help="Only check that it could run: settings, secret, libraries.")
     ] = False,
     host: HostOption = None,
     port: PortOption = None,
@@ -52,7 +53,7 @@ def run(
 
     if check:
         check_start(folder)
-        typer.echo(f"{folder} could run.")
+        click.echo(f"{folder} could run.")
         return
     configure_logging(level="info", json=False)
 
@@ -63,7 +64,7 @@ def run(
     run_service(STATISTICS_SERVICE, folder, host=host, port=port, ready=ready)
 
 
-@statistics_commands.command("status")
+@statistics_commands.verb("status")
 def status(folder: Folder, out: OutputOptions = OutputOptions()) -> None:
     """Show the collection status of each project."""
     from cobblestone.statistics.folder import SiteFolder, load_settings
@@ -90,11 +91,11 @@ def status(folder: Folder, out: OutputOptions = OutputOptions()) -> None:
     )
 
 
-@statistics_commands.command("backup")
+@statistics_commands.verb("backup")
 def backup(
     folder: Folder,
     target: upkeep.TargetArgument,
-    keys: Annotated[bool, typer.Option("--keys/--no-keys", help="Include the secret for cookies.")] = True,
+    keys: Annotated[bool, Option("--keys/--no-keys", help="Include the secret for cookies.")] = True,
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Back up a site, running or not, and check the copy: rows, history, settings."""
@@ -105,10 +106,10 @@ def backup(
     upkeep.backup_and_show(site_contents(SiteFolder(folder.resolve()), wish), target, out=out)
 
 
-@statistics_commands.command("restore")
+@statistics_commands.verb("restore")
 def restore(
     source: Annotated[
-        Path, typer.Argument(metavar="BACKUP", help="A backup made by `cobblestone statistics backup`.")
+        Path, Argument(metavar="BACKUP", help="A backup made by `cobblestone statistics backup`.")
     ],
     target: upkeep.RestoredArgument = None,
     check: upkeep.CheckOption = False,
@@ -120,7 +121,7 @@ def restore(
     upkeep.restore_and_show(SiteFolder.kind, source, target, check=check, out=out)
 
 
-@statistics_commands.command("doctor")
+@statistics_commands.verb("doctor")
 def doctor(
     folder: Folder,
     check: upkeep.OnlyOption = None,

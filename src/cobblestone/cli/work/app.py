@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
-from cobblestone.cli.options import Commands, Common, given
+from cobblestone.cli.options import Common, given
 from cobblestone.cli.output import Output, duration, size, when
+from cobblestone.cli.parameters import Commands, Option
 from cobblestone.cli.work import app_options as o
 from cobblestone.cli.work import version
 from cobblestone.cli.work.app_try import try_app
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from cobblestone.api_schema.apps import App, DeadlineProposal, OutputSpec, Version
 
 app_commands = Commands(help="Apps: what your jobs run.")
-app_commands.add_typer(version.commands, name="version")
-app_commands.command("try")(try_app)
+app_commands.verb("try")(try_app)
 
 
 #: Options of which one is enough for a new version of an app.
@@ -37,7 +37,7 @@ OF_A_VERSION = NEW_VERSION - {"files"} | {
 }
 
 
-@app_commands.command("create")
+@app_commands.verb("create")
 def create(
     name: o.NewNameArgument,
     program: ProgramOptions,
@@ -92,13 +92,13 @@ def _version_lines(added: Version, all_of_it: Sequence[Version]) -> list[str]:
     return lines + version.unsigned_lines(added)
 
 
-@app_commands.command("update")
+@app_commands.verb("update")
 def update(
     name: o.NameArgument,
     program: ProgramOptions,
     checks: o.CheckOptions,
     deprecated: Annotated[
-        bool | None, typer.Option("--deprecated/--no-deprecated", help="Stop or resume sending its jobs.")
+        bool | None, Option("--deprecated/--no-deprecated", help="Stop or resume sending its jobs.")
     ] = None,
     *,
     limits: o.AppLimitOptions,
@@ -133,12 +133,12 @@ def update(
             in_use = connected.app(name).versions
             lines += _version_lines(added, [each for each in in_use if each.number == added.number])
         elif changes == AppChanges():
-            raise typer.BadParameter("nothing to change: give --files, or an option to change")
+            raise click.BadParameter("nothing to change: give --files, or an option to change")
         changed = connected.change_app(name, changes)
     out.show(changed, lines=[f"Changed the app {name}.", *lines], essential=[name])
 
 
-@app_commands.command("list")
+@app_commands.verb("list")
 def list_apps(common: Common) -> None:
     """List apps."""
     found = common.ask(lambda connected: connected.apps())
@@ -165,7 +165,7 @@ def _sendable(app: App) -> str:
     return "ready" if any(each.signed for each in app.versions) else "unsigned"
 
 
-@app_commands.command("show")
+@app_commands.verb("show")
 def show(name: o.NameArgument, common: Common) -> None:
     """Describe an app."""
     app = common.ask(lambda connected: connected.app(name))
@@ -212,7 +212,7 @@ def app_lines(app: App) -> list[str]:
     return lines
 
 
-@app_commands.command("deprecate")
+@app_commands.verb("deprecate")
 def deprecate(name: o.NameArgument, common: Common) -> None:
     """Deprecate an app: send no more of its jobs, and accept none."""
     from cobblestone.api_schema.apps import AppChanges
@@ -223,10 +223,10 @@ def deprecate(name: o.NameArgument, common: Common) -> None:
     )
 
 
-@app_commands.command("deadline")
+@app_commands.verb("deadline")
 def deadline(
     name: o.NameArgument,
-    apply: Annotated[bool, typer.Option("--apply", help="Use it for jobs submitted from now on.")] = False,
+    apply: Annotated[bool, Option("--apply", help="Use it for jobs submitted from now on.")] = False,
     common: Common = Common(),
 ) -> None:
     """Propose a deadline for jobs, based on how long this app's jobs took."""
@@ -262,7 +262,7 @@ def deadline_lines(found: DeadlineProposal, *, applied: bool) -> list[str]:
     ]
 
 
-@app_commands.command("dispatch")
+@app_commands.verb("dispatch")
 def dispatch(name: o.NameArgument, wanted: o.DispatchOptions, common: Common) -> None:
     """Show or change who gets the jobs of an app, and how many."""
     from cobblestone.api_schema.apps import AppChanges
@@ -312,7 +312,7 @@ def _rule_text(value: object) -> str:
     return str(value) if value else "-"
 
 
-@app_commands.command("keywords")
+@app_commands.verb("keywords")
 def keywords(common: Common) -> None:
     """List the family's keywords, by which volunteers choose what their computers work on."""
     from cobblestone.domain.people import KEYWORDS
@@ -323,7 +323,7 @@ def keywords(common: Common) -> None:
     )
 
 
-@app_commands.command("runtime")
+@app_commands.verb("runtime")
 def runtime() -> None:
     """Print the launcher, which is also the runtime module, to try a program without a client."""
     import sys
@@ -333,7 +333,7 @@ def runtime() -> None:
     sys.stdout.buffer.write(launcher_bytes())
 
 
-@app_commands.command("plan-classes")
+@app_commands.verb("plan-classes")
 def plan_classes(common: Common) -> None:
     """List plan classes and how many of the known hosts each would match."""
     found = common.ask(lambda connected: connected.plan_classes())
@@ -347,3 +347,6 @@ def plan_classes(common: Common) -> None:
         for each in found
     ]
     common.out.table(found, ["name", "runs on", "hosts", "why not"], rows, empty="No plan classes.")
+
+
+app_commands.add_command(version.commands, name="version")

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
 from cobblestone.cli.options import Common
 from cobblestone.cli.output import duration, size
+from cobblestone.cli.parameters import Argument, Option
 from cobblestone.cli.work import app_options as o
 from cobblestone.cli.work.jobs import read_arguments
 from cobblestone.domain.values import form_of
@@ -50,12 +51,12 @@ class TrialReport:
 def try_app(
     name: o.NameArgument,
     inputs: Annotated[
-        list[Path] | None, typer.Argument(metavar="INPUT", help="The input files of one job.")
+        list[Path] | None, Argument(metavar="INPUT", help="The input files of one job.")
     ] = None,
-    arg: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Value for {arg:NAME}.")] = None,
-    to: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the outputs in this folder.")] = None,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds until the program is aborted.")] = 600.0,
-    gpu: Annotated[bool, typer.Option("--gpu", help="The version for a GPU of this computer.")] = False,
+    arg: Annotated[list[str] | None, Option(metavar="NAME=VALUE", help="Value for {arg:NAME}.")] = None,
+    to: Annotated[Path | None, Option(metavar="DIR", help="Keep the outputs in this folder.")] = None,
+    timeout: Annotated[float, Option(min=1, help="Seconds until the program is aborted.")] = 600.0,
+    gpu: Annotated[bool, Option("--gpu", help="The version for a GPU of this computer.")] = False,
     common: Common = Common(),
 ) -> None:
     """Run one job of an app on this computer as a volunteer's would, and show the result; nothing is submitted.
@@ -98,7 +99,7 @@ def try_app(
             essential=[report.exit_status],
         )
     if not report.succeeded:
-        raise typer.Exit(EXIT_JOB_FAILED)
+        raise click.exceptions.Exit(EXIT_JOB_FAILED)
 
 
 def _spec(job: LaidJob, timeout: float, *, gpu_type: str) -> TaskSpec:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
-from cobblestone.cli.options import Commands, Common, batch_ids
+from cobblestone.cli.completion import batch_ids
+from cobblestone.cli.options import Common
 from cobblestone.cli.output import Output, error_console, when
+from cobblestone.cli.parameters import Argument, Commands, Option
 from cobblestone.cli.work import app_options as o
 from cobblestone.domain.texts import several
 
@@ -23,9 +25,7 @@ if TYPE_CHECKING:
 EXIT_JOBS_FAILED = 3
 
 batch_commands = Commands(help="Batches: submitted jobs and their answers.")
-BatchArgument = Annotated[
-    int, typer.Argument(metavar="ID", help="Number of the batch.", autocompletion=batch_ids)
-]
+BatchArgument = Annotated[int, Argument(metavar="ID", help="Number of the batch.", complete=batch_ids)]
 
 
 def status_lines(status: BatchStatus) -> list[str]:
@@ -41,7 +41,7 @@ def status_lines(status: BatchStatus) -> list[str]:
     ]
 
 
-@batch_commands.command("status")
+@batch_commands.verb("status")
 def show_status(batch_id: BatchArgument, common: Common) -> None:
     """Show the progress of a batch."""
     status = common.ask(lambda connected: connected.batch(batch_id).status())
@@ -55,9 +55,9 @@ def show_status(batch_id: BatchArgument, common: Common) -> None:
     )
 
 
-@batch_commands.command("list")
+@batch_commands.verb("list")
 def list_batches(
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50,
+    limit: Annotated[int, Option(min=1, max=1000, help="How many to show, newest first.")] = 50,
     common: Common = Common(),
 ) -> None:
     """List batches, newest first."""
@@ -79,7 +79,7 @@ def list_batches(
     )
 
 
-@batch_commands.command("jobs")
+@batch_commands.verb("jobs")
 def list_jobs(batch_id: BatchArgument, common: Common) -> None:
     """List the jobs of a batch, and why some failed."""
     found = common.ask(lambda connected: list(connected.batch(batch_id).jobs()))
@@ -99,18 +99,18 @@ def list_jobs(batch_id: BatchArgument, common: Common) -> None:
     )
 
 
-@batch_commands.command("results")
+@batch_commands.verb("results")
 def results(
     batch_id: BatchArgument,
     to: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="DIR",
             help="Write the outputs to this folder, with one folder per job, and jobs.csv, which lists them.",
         ),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for all jobs, with a progress bar.")] = False,
-    timeout: Annotated[float | None, typer.Option(min=0, help="Wait for this many seconds at most.")] = None,
+    wait: Annotated[bool, Option("--wait", help="Wait for all jobs, with a progress bar.")] = False,
+    timeout: Annotated[float | None, Option(min=0, help="Wait for this many seconds at most.")] = None,
     common: Common = Common(),
 ) -> None:
     """Fetch the answers of a batch: those available now, or with --wait all.
@@ -182,35 +182,35 @@ def _report(
         essential=saved,
     )
     if status.n_error:
-        raise typer.Exit(EXIT_JOBS_FAILED)
+        raise click.exceptions.Exit(EXIT_JOBS_FAILED)
 
 
-@batch_commands.command("cancel")
+@batch_commands.verb("cancel")
 def cancel(batch_id: BatchArgument, common: Common) -> None:
     """Cancel the unfinished jobs of a batch; existing answers stay."""
     status = common.ask(lambda connected: connected.batch(batch_id).cancel())
     common.out.show(status, lines=status_lines(status), essential=[status.state])
 
 
-@batch_commands.command("retry")
+@batch_commands.verb("retry")
 def retry(batch_id: BatchArgument, common: Common) -> None:
     """Submit the failed or cancelled jobs again, as a new batch."""
     status = common.ask(lambda connected: connected.batch(batch_id).retry().status())
     common.out.show(status, lines=status_lines(status), essential=[status.id])
 
 
-@batch_commands.command("retire")
+@batch_commands.verb("retire")
 def retire(batch_id: BatchArgument, common: Common) -> None:
     """Retire a finished batch: the project deletes its outputs."""
     status = common.ask(lambda connected: connected.batch(batch_id).retire())
     common.out.show(status, lines=status_lines(status), essential=[status.state])
 
 
-@batch_commands.command("webhook")
+@batch_commands.verb("webhook")
 def webhook(
     batch_id: BatchArgument,
-    url: Annotated[str | None, typer.Argument(metavar="URL", help="Where to tell finished jobs.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Tell nothing more.")] = False,
+    url: Annotated[str | None, Argument(metavar="URL", help="Where to tell finished jobs.")] = None,
+    remove: Annotated[bool, Option("--remove", help="Tell nothing more.")] = False,
     common: Common = Common(),
 ) -> None:
     """Tell finished jobs of a batch to an address; without one, show how that fares.
@@ -234,11 +234,11 @@ def webhook(
 class TargetOptions:
     """Options that restrict who gets the jobs."""
 
-    for_host: Annotated[int | None, typer.Option(metavar="ID", min=1)] = None
+    for_host: Annotated[int | None, Option(metavar="ID", min=1)] = None
     """Only for this computer."""
-    for_user: Annotated[int | None, typer.Option(metavar="ID", min=1)] = None
+    for_user: Annotated[int | None, Option(metavar="ID", min=1)] = None
     """Only for this user's computers."""
-    for_team: Annotated[int | None, typer.Option(metavar="ID", min=1)] = None
+    for_team: Annotated[int | None, Option(metavar="ID", min=1)] = None
     """Only for computers of this team's members."""
 
     def body(self) -> dict[str, int]:
@@ -250,26 +250,26 @@ class TargetOptions:
 def submit(
     name: o.NameArgument,
     inputs: Annotated[
-        list[Path] | None, typer.Argument(metavar="INPUT", help="Input files: one job for each.")
+        list[Path] | None, Argument(metavar="INPUT", help="Input files: one job for each.")
     ] = None,
     jobs: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="Jobs as .csv (columns: inputs and arguments) or .jsonl, instead of input files.",
         ),
     ] = None,
     arg: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Value for {arg:NAME} in all jobs.")
+        list[str] | None, Option(metavar="NAME=VALUE", help="Value for {arg:NAME} in all jobs.")
     ] = None,
-    together: Annotated[bool, typer.Option("--together", help="One job with all input files.")] = False,
-    batch_name: Annotated[str, typer.Option("--name", help="Name of the batch. Default: the app's.")] = "",
-    priority: Annotated[int, typer.Option(help="Jobs with a higher priority are sent first.")] = 0,
+    together: Annotated[bool, Option("--together", help="One job with all input files.")] = False,
+    batch_name: Annotated[str, Option("--name", help="Name of the batch. Default: the app's.")] = "",
+    priority: Annotated[int, Option(help="Jobs with a higher priority are sent first.")] = 0,
     *,
     target: TargetOptions,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for the answers, with a progress bar.")] = False,
+    wait: Annotated[bool, Option("--wait", help="Wait for the answers, with a progress bar.")] = False,
     to: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Wait, and write the answers to this folder.")
+        Path | None, Option(metavar="DIR", help="Wait, and write the answers to this folder.")
     ] = None,
     common: Common,
 ) -> None:
@@ -335,9 +335,9 @@ def read_arguments(given: list[str]) -> dict[str, str]:
     for text in given:
         key, equals, value = text.partition("=")
         if not key or not equals:
-            raise typer.BadParameter(f"--arg {text!r}: write NAME=VALUE")
+            raise click.BadParameter(f"--arg {text!r}: write NAME=VALUE")
         if key in found:
-            raise typer.BadParameter(f"--arg {key} is given twice")
+            raise click.BadParameter(f"--arg {key} is given twice")
         found[key] = value
     return found
 
@@ -350,7 +350,7 @@ def _items(app: App, inputs: list[Path], jobs: Path | None, *, together: bool) -
     names = [slot.name for slot in app.inputs]
     if jobs is not None:
         if inputs:
-            raise typer.BadParameter("give input files, or --jobs, not both")
+            raise click.BadParameter("give input files, or --jobs, not both")
         found = list(read_jobs(jobs, input_names=names))
         if not found:
             raise JobError(f"{jobs} has no jobs.")

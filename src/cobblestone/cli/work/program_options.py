@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import typer
+import click
+
+from cobblestone.cli.parameters import Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 FilesOption = Annotated[
-    list[Path] | None, typer.Option("--files", metavar="FILE…", help="Files that the command needs.")
+    list[Path] | None, Option("--files", metavar="FILE…", help="Files that the command needs.")
 ]
 
 
@@ -26,45 +28,45 @@ class ProgramOptions:
     """Command line with placeholders, e.g. "python3 period.py {input} {output}". An app without one is a native program: add
     its executables with `app version add`."""
     files: FilesOption = None
-    program: Annotated[Path | None, typer.Option(metavar="FILE")] = None
+    program: Annotated[Path | None, Option(metavar="FILE")] = None
     """A program of any kind: cobblestone finds the best way to run it on volunteers' computers, gives the reason, and uses
     it if nothing more is needed."""
-    wasm: Annotated[Path | None, typer.Option(metavar="FILE.wasm")] = None
+    wasm: Annotated[Path | None, Option(metavar="FILE.wasm")] = None
     """A WebAssembly module for the command, the same on Windows, macOS and Linux; the command's first word is its name."""
-    source: Annotated[list[Path] | None, typer.Option(metavar="FILE.c")] = None
+    source: Annotated[list[Path] | None, Option(metavar="FILE.c")] = None
     """C or C++ source, compiled to such a module; repeat it for more files."""
-    python: Annotated[Path | None, typer.Option(metavar="FILE.py")] = None
+    python: Annotated[Path | None, Option(metavar="FILE.py")] = None
     """A Python program; short for --files FILE.py and --command "python3 FILE.py {input} {output}"."""
-    portable: Annotated[bool, typer.Option("--portable")] = False
+    portable: Annotated[bool, Option("--portable")] = False
     """Include Python as WebAssembly: the program runs on every Windows, macOS and Linux computer, but more slowly."""
-    requirements: Annotated[Path | None, typer.Option(metavar="FILE.txt")] = None
+    requirements: Annotated[Path | None, Option(metavar="FILE.txt")] = None
     """Pure Python packages to include with a portable program."""
-    in_browsers: Annotated[bool, typer.Option("--browser")] = False
+    in_browsers: Annotated[bool, Option("--browser")] = False
     """Also compute it in visitors' browsers, on the project's page /compute; for WebAssembly or a bundle, and a quorum of 2
     or more."""
-    bundle: Annotated[Path | None, typer.Option(metavar="FILE.txt")] = None
+    bundle: Annotated[Path | None, Option(metavar="FILE.txt")] = None
     """Packages, also compiled ones, to include with a bundled Python: for Windows, macOS and Linux."""
-    bundle_python: Annotated[str, typer.Option(metavar="VERSION")] = "3.12"
+    bundle_python: Annotated[str, Option(metavar="VERSION")] = "3.12"
     """Version of the bundled Python."""
-    container: Annotated[Path | None, typer.Option(metavar="IMAGE.tar")] = None
+    container: Annotated[Path | None, Option(metavar="IMAGE.tar")] = None
     """An image, saved by podman or docker, in which the command runs: for Linux computers that have podman or docker."""
-    installed: Annotated[list[str] | None, typer.Option(metavar="MODULE")] = None
+    installed: Annotated[list[str] | None, Option(metavar="MODULE")] = None
     """A Python module that all your volunteers' computers have, so it is not included."""
     title: str | None = None
     """Name that volunteers see."""
-    platforms: Annotated[list[str] | None, typer.Option("--platform")] = None
+    platforms: Annotated[list[str] | None, Option("--platform")] = None
     """Platform of the command, e.g. x86_64-pc-linux-gnu. Not needed: it follows from the files."""
     plan_class: str = ""
     """Requirements of a command: a class of plan_classes.toml."""
-    gpu: Annotated[str | None, typer.Option(metavar="nvidia|amd|intel|any")] = None
+    gpu: Annotated[str | None, Option(metavar="nvidia|amd|intel|any")] = None
     """The command computes on a GPU; {gpu} in it is its number."""
-    gpu_memory: Annotated[str | None, typer.Option(metavar="SIZE")] = None
+    gpu_memory: Annotated[str | None, Option(metavar="SIZE")] = None
     """With --gpu: memory that the GPU must have."""
-    gpu_share: Annotated[float | None, typer.Option(metavar="PART")] = None
+    gpu_share: Annotated[float | None, Option(metavar="PART")] = None
     """With --gpu: the part of it that a job uses. Default 1."""
-    outputs: Annotated[list[str] | None, typer.Option("--output", metavar="NAME")] = None
+    outputs: Annotated[list[str] | None, Option("--output", metavar="NAME")] = None
     """An output file that the program writes. Not needed for those named in the command."""
-    stdout: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    stdout: Annotated[str | None, Option(metavar="NAME")] = None
     """Save what the program prints as this output."""
 
 
@@ -75,7 +77,7 @@ def complete(program: ProgramOptions, *, is_new: bool, say: Callable[[str], None
         JobError, ConfigError: it cannot be compiled or run, or something cannot be fetched.
     """
     if sum(map(bool, (program.program, program.wasm, program.source, program.python))) > 1:
-        raise typer.BadParameter("--program, --wasm, --source and --python exclude each other")
+        raise click.BadParameter("--program, --wasm, --source and --python exclude each other")
     if program.program is not None:
         program = _chosen(program, program.program, say)
     if program.python is not None:
@@ -86,18 +88,18 @@ def complete(program: ProgramOptions, *, is_new: bool, say: Callable[[str], None
             or (f"python3 {program.python.name} {{input}} {{output}}" if is_new else None),
         )
     if program.bundle and (program.portable or program.wasm or program.source):
-        raise typer.BadParameter(
+        raise click.BadParameter(
             "--bundle is for a command that runs Python: without --portable, --wasm and --source"
         )
     if program.container and (program.bundle or program.portable or program.wasm or program.source):
-        raise typer.BadParameter(
+        raise click.BadParameter(
             "--container includes all that the command needs: without --bundle, --portable, "
             "--wasm and --source"
         )
     if program.gpu or program.gpu_memory or program.gpu_share is not None:
         program = _on_gpu(program)
     if program.requirements and not program.portable and is_new:
-        raise typer.BadParameter("--requirements needs --portable")
+        raise click.BadParameter("--requirements needs --portable")
     if program.source or program.wasm or program.portable:
         from cobblestone.sdk.packing.wasm_package import compile_source, prepare
 
@@ -113,11 +115,11 @@ def _on_gpu(program: ProgramOptions) -> ProgramOptions:
     from cobblestone.sdk.app_definition import parse_size
 
     if not program.gpu:
-        raise typer.BadParameter("--gpu-memory and --gpu-share need --gpu")
+        raise click.BadParameter("--gpu-memory and --gpu-share need --gpu")
     if program.plan_class:
-        raise typer.BadParameter("--gpu is a plan class by itself: without --plan-class")
+        raise click.BadParameter("--gpu is a plan class by itself: without --plan-class")
     if program.wasm or program.source or program.portable or program.in_browsers:
-        raise typer.BadParameter("WebAssembly and browsers see no GPU: without --gpu")
+        raise click.BadParameter("WebAssembly and browsers see no GPU: without --gpu")
     names = gpu_class_names(
         program.gpu,
         memory_bytes=parse_size(program.gpu_memory, "--gpu-memory") if program.gpu_memory else 0,

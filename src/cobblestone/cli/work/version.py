@@ -6,9 +6,8 @@ import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from cobblestone.cli.options import Commands, Common
+from cobblestone.cli.options import Common
+from cobblestone.cli.parameters import Argument, Commands, Option
 from cobblestone.cli.work import app_options as o
 from cobblestone.cli.work.program_options import FilesOption
 from cobblestone.domain.apps import PLATFORMS
@@ -31,19 +30,17 @@ def unsigned_lines(added: Version) -> list[str]:
     ]
 
 
-@commands.command("add")
+@commands.verb("add")
 def add(
     name: o.NameArgument,
-    platform: Annotated[str, typer.Option(help=f"One of {', '.join(PLATFORMS[:6])} …")],
-    main: Annotated[Path, typer.Option(metavar="FILE", help="The executable.")],
+    platform: Annotated[str, Option(help=f"One of {', '.join(PLATFORMS[:6])} …")],
+    main: Annotated[Path, Option(metavar="FILE", help="The executable.")],
     files: FilesOption = None,
-    plan_class: Annotated[str, typer.Option(help="A class of plan_classes.toml.")] = "",
-    command_line: Annotated[str, typer.Option(help="Options for this version only.")] = "",
+    plan_class: Annotated[str, Option(help="A class of plan_classes.toml.")] = "",
+    command_line: Annotated[str, Option(help="Options for this version only.")] = "",
     copy_files: Annotated[
         bool,
-        typer.Option(
-            "--copy-files", help="Copy --files into the job's folder; else the program resolves links."
-        ),
+        Option("--copy-files", help="Copy --files into the job's folder; else the program resolves links."),
     ] = False,
     rollout: o.RolloutOption = None,
     common: Common = Common(),
@@ -84,7 +81,7 @@ def add(
     )
 
 
-@commands.command("list")
+@commands.verb("list")
 def list_versions(name: o.NameArgument, common: Common) -> None:
     """List all versions of an app."""
     found = common.ask(lambda connected: connected.versions(name))
@@ -104,10 +101,10 @@ def list_versions(name: o.NameArgument, common: Common) -> None:
     )
 
 
-@commands.command("deprecate")
+@commands.verb("deprecate")
 def deprecate(
-    version_id: Annotated[int, typer.Argument(metavar="ID", help="See `app version list`.")],
-    undo: Annotated[bool, typer.Option("--undo", help="Send it again.")] = False,
+    version_id: Annotated[int, Argument(metavar="ID", help="See `app version list`.")],
+    undo: Annotated[bool, Option("--undo", help="Send it again.")] = False,
     common: Common = Common(),
 ) -> None:
     """Stop sending a version."""
@@ -118,21 +115,20 @@ def deprecate(
     )
 
 
-VersionArgument = Annotated[int, typer.Argument(metavar="ID", help="See `app version list`.")]
+VersionArgument = Annotated[int, Argument(metavar="ID", help="See `app version list`.")]
 
 
-@commands.command("rollout")
+@commands.verb("rollout")
 def start_rollout(
     version_id: VersionArgument,
     stages: Annotated[
-        str, typer.Option(metavar="LIST", help="Growing parts of the computers, in per cent.")
+        str, Option(metavar="LIST", help="Growing parts of the computers, in per cent.")
     ] = "1,10,50,100",
     max_error_rate: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Hold the version when more than this share of its results fails."),
+        float, Option(min=0, max=1, help="Hold the version when more than this share of its results fails.")
     ] = 0.1,
-    min_results: Annotated[int, typer.Option(min=1, help="Results required before the next stage.")] = 20,
-    min_hours: Annotated[float, typer.Option(min=0, help="Minimum duration of a stage.")] = 1.0,
+    min_results: Annotated[int, Option(min=1, help="Results required before the next stage.")] = 20,
+    min_hours: Annotated[float, Option(min=0, help="Minimum duration of a stage.")] = 1.0,
     common: Common = Common(),
 ) -> None:
     """Roll a version out to growing parts of the computers, as long as it works there."""
@@ -149,19 +145,17 @@ def start_rollout(
     )
 
 
-@commands.command("hold")
+@commands.verb("hold")
 def hold(version_id: VersionArgument, common: Common) -> None:
     """Send a version to no more computers until its roll-out is started again."""
     found = common.ask(lambda connected: connected.operation.hold_rollout(version_id))
     common.out.done(found, f"Version {version_id} is held: no computer gets it.", version_id)
 
 
-@commands.command("roll-back")
+@commands.verb("roll-back")
 def roll_back(
     version_id: VersionArgument,
-    abort_jobs: Annotated[
-        bool, typer.Option("--abort-jobs", help="Tell computers to abort its tasks.")
-    ] = False,
+    abort_jobs: Annotated[bool, Option("--abort-jobs", help="Tell computers to abort its tasks.")] = False,
     common: Common = Common(),
 ) -> None:
     """Withdraw a version: the previous one is sent again."""

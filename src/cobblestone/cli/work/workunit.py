@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
-from cobblestone.cli.options import Commands, Common, PageOptions, given
+from cobblestone.cli.options import Common, PageOptions, given
 from cobblestone.cli.output import size, when
+from cobblestone.cli.parameters import Argument, Commands, Option
 from cobblestone.domain.work import JobState
 
 if TYPE_CHECKING:
@@ -18,18 +19,16 @@ if TYPE_CHECKING:
 workunit_commands = Commands(help="Single workunits.")
 WorkunitArgument = Annotated[
     int,
-    typer.Argument(
-        metavar="ID", min=1, help="Number of the workunit; see `workunit list` and `cobblestone find`."
-    ),
+    Argument(metavar="ID", min=1, help="Number of the workunit; see `workunit list` and `cobblestone find`."),
 ]
-NameArgument = Annotated[str, typer.Argument(metavar="ID|NAME", help="Number or name of the workunit.")]
+NameArgument = Annotated[str, Argument(metavar="ID|NAME", help="Number or name of the workunit.")]
 
 
-@workunit_commands.command("list")
+@workunit_commands.verb("list")
 def list_workunits(
-    app: Annotated[str | None, typer.Option(metavar="NAME", help="Only those of an app.")] = None,
-    batch: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Only those of a batch.")] = None,
-    status: Annotated[JobState | None, typer.Option(help="Only those with this status.")] = None,
+    app: Annotated[str | None, Option(metavar="NAME", help="Only those of an app.")] = None,
+    batch: Annotated[int | None, Option(metavar="ID", min=1, help="Only those of a batch.")] = None,
+    status: Annotated[JobState | None, Option(help="Only those with this status.")] = None,
     page: PageOptions = PageOptions(),
     common: Common = Common(),
 ) -> None:
@@ -56,7 +55,7 @@ def list_workunits(
     )
 
 
-@workunit_commands.command("show")
+@workunit_commands.verb("show")
 def show(workunit: NameArgument, common: Common) -> None:
     """Describe a workunit: limits, rules, and the state of its results."""
     found = common.ask(lambda connected: connected.operation.workunit(workunit))
@@ -94,11 +93,11 @@ class RuleOptions:
 
     priority: int | None = None
     """Higher priorities are sent first."""
-    max_error_results: Annotated[int | None, typer.Option(min=0)] = None
+    max_error_results: Annotated[int | None, Option(min=0)] = None
     """Most failed results."""
-    max_total_results: Annotated[int | None, typer.Option(min=1)] = None
+    max_total_results: Annotated[int | None, Option(min=1)] = None
     """Most results in total."""
-    max_success_results: Annotated[int | None, typer.Option(min=1)] = None
+    max_success_results: Annotated[int | None, Option(min=1)] = None
     """Most successful results without agreement."""
 
 
@@ -106,17 +105,17 @@ class RuleOptions:
 class WorkunitLimits:
     """Editable limits of an unfinished workunit."""
 
-    rsc_fpops_bound: Annotated[float | None, typer.Option("--fpops-bound")] = None
+    rsc_fpops_bound: Annotated[float | None, Option("--fpops-bound")] = None
     """Operations after which it is aborted."""
-    rsc_memory_bound: Annotated[float | None, typer.Option("--memory-bound")] = None
+    rsc_memory_bound: Annotated[float | None, Option("--memory-bound")] = None
     """Memory bound in bytes."""
-    rsc_disk_bound: Annotated[float | None, typer.Option("--disk-bound")] = None
+    rsc_disk_bound: Annotated[float | None, Option("--disk-bound")] = None
     """Disk bound in bytes."""
     delay_bound: float | None = None
     """Seconds until the deadline."""
 
 
-@workunit_commands.command("edit")
+@workunit_commands.verb("edit")
 def edit(workunit: NameArgument, rules: RuleOptions, limits: WorkunitLimits, common: Common) -> None:
     """Change an unfinished workunit, for results sent from now on."""
     from cobblestone.api_schema.apps import LimitsBody
@@ -124,19 +123,19 @@ def edit(workunit: NameArgument, rules: RuleOptions, limits: WorkunitLimits, com
 
     changes = WorkunitChanges(**given(rules), limits=LimitsBody(**given(limits)))
     if changes == WorkunitChanges():
-        raise typer.BadParameter("give what to change, such as --priority or --delay-bound")
+        raise click.BadParameter("give what to change, such as --priority or --delay-bound")
     found = common.ask(lambda connected: connected.operation.change_workunit(workunit, changes))
     common.out.show(found, lines=_lines(found), essential=[found.id])
 
 
-@workunit_commands.command("cancel")
+@workunit_commands.verb("cancel")
 def cancel(workunit_id: WorkunitArgument, common: Common) -> None:
     """Cancel a workunit; hosts that compute it are told at their next contact."""
     done = common.ask(lambda connected: connected.operation.cancel_workunit(workunit_id))
     common.out.done(done, f"Workunit {workunit_id} is cancelled.", workunit_id)
 
 
-@workunit_commands.command("retry")
+@workunit_commands.verb("retry")
 def retry(workunit_id: WorkunitArgument, common: Common) -> None:
     """Retry a workunit: an unfinished one may fail as many times again, a failed one becomes a new batch."""
     done = common.ask(lambda connected: connected.operation.retry_workunit(workunit_id))
@@ -150,9 +149,9 @@ def retry(workunit_id: WorkunitArgument, common: Common) -> None:
 trickle_commands = Commands(help="Messages of running jobs, in both directions.")
 
 
-@trickle_commands.command("list")
+@trickle_commands.verb("list")
 def list_trickles(
-    after: Annotated[int, typer.Option(min=0, help="Only messages after this number.")] = 0,
+    after: Annotated[int, Option(min=0, help="Only messages after this number.")] = 0,
     common: Common = Common(),
 ) -> None:
     """List messages from running jobs, oldest first."""
@@ -166,10 +165,10 @@ def list_trickles(
     )
 
 
-@trickle_commands.command("send")
+@trickle_commands.verb("send")
 def send(
-    result: Annotated[str, typer.Argument(metavar="RESULT", help="Name of the result.")],
-    text: Annotated[str, typer.Argument(metavar="TEXT")],
+    result: Annotated[str, Argument(metavar="RESULT", help="Name of the result.")],
+    text: Annotated[str, Argument(metavar="TEXT")],
     common: Common,
 ) -> None:
     """Send a message to a running job: its program gets it from receive_trickles()."""
