@@ -14,13 +14,14 @@ from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from tempfile import TemporaryDirectory
 
+from cobblestone.domain.values import DAY
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.compiled import load_compiled
 from cobblestone.simulator.host.run import simulate
 from cobblestone.simulator.paper import cells
 from cobblestone.simulator.population.run import run_population
 from cobblestone.simulator.world.host_tables import draw_hosts
-from cobblestone.simulator.world.scenario import DAY, AppModel, JobSizes, ProjectModel, Scenario
+from cobblestone.simulator.world.scenario import AppModel, JobSizes, ProjectModel, Scenario
 
 CEILINGS = {
     "base scenario, 100 days": 0.35,

@@ -18,8 +18,9 @@ from tests.helpers.stock_client import StockClient
 from cobblestone.account_manager.store import granted, ledger
 from cobblestone.account_manager.store.granted import AccountStanding, ProjectAccounting
 from cobblestone.demo.processes import free_port
+from cobblestone.domain.values import DAY
 from cobblestone.policy.account_manager.accounting import Amounts
-from cobblestone.policy.account_manager.accounting_policies import CEILING, DAY, KAPPA, STARTER_POOL
+from cobblestone.policy.account_manager.accounting_policies import CEILING, KAPPA, STARTER_POOL
 from cobblestone.store.engine.database import Store
 
 PATIENCE = 120.0

@@ -13,10 +13,10 @@ import pytest
 from tests.e2e.conftest import LiveProject
 
 from cobblestone.cli import run_command
+from cobblestone.domain.values import DAY
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host.run import simulate
 from cobblestone.simulator.state_import import scenario_from_state
-from cobblestone.simulator.world.scenario import DAY
 
 SQUARE = "import sys\nx = int(open(sys.argv[1]).read())\nopen(sys.argv[2], 'w').write(f'{x * x}\\n')\n"
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cobblestone.domain.values import AppId, HostId, ResultId, WorkunitId
+from cobblestone.domain.values import DAY, AppId, HostId, ResultId, WorkunitId
 from cobblestone.domain.work import (
-    DAY,
     FileDeleteState,
     JobLimits,
     Outcome,

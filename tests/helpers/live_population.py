@@ -15,7 +15,7 @@ from typing import Any
 from tests.helpers.project_world import START, SimHost, World, failed, succeeded
 
 from cobblestone.domain.apps import ComparisonRule
-from cobblestone.domain.values import WorkunitId
+from cobblestone.domain.values import DAY, WorkunitId
 from cobblestone.domain.work import JobLimits, Outcome, ReplicationRules, ServerState
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.core.events import ContactProject
@@ -28,7 +28,7 @@ from cobblestone.simulator.population.crowd import Crowd
 from cobblestone.simulator.population.run import PopulationRun
 from cobblestone.simulator.report.population import view_of
 from cobblestone.simulator.world.distributions import Streams
-from cobblestone.simulator.world.scenario import DAY, HostModel, ProjectModel, Scenario
+from cobblestone.simulator.world.scenario import HostModel, ProjectModel, Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from cobblestone.domain.values import changed
+from cobblestone.domain.values import DAY, changed
 from cobblestone.policy.account_manager.selection import (
-    DAY,
     Balance,
     CandidateProject,
     OfferedVersion,

@@ -8,9 +8,8 @@ from collections.abc import Callable
 import pytest
 from tests.helpers.project_world import START, SimHost, World
 
-from cobblestone.domain.statistics import SECONDS_PER_DAY as DAY
 from cobblestone.domain.statistics import Contribution
-from cobblestone.domain.values import HostId, UserId
+from cobblestone.domain.values import DAY, HostId, UserId
 from cobblestone.domain.work import InputFile
 from cobblestone.policy.storage import answer_of
 from cobblestone.server.daemons.housekeeping import count_transfers

@@ -9,18 +9,11 @@ import pytest
 from tests.helpers.live_population import Record, run_live
 from tests.helpers.project_world import World
 
+from cobblestone.domain.values import DAY, HOUR
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.population.run import run_population
 from cobblestone.simulator.world.host_tables import draw_hosts
-from cobblestone.simulator.world.scenario import (
-    DAY,
-    HOUR,
-    AppModel,
-    JobSizes,
-    ProjectModel,
-    Scenario,
-    ServerModel,
-)
+from cobblestone.simulator.world.scenario import AppModel, JobSizes, ProjectModel, Scenario, ServerModel
 
 JOB = 2.2e9 * 9 * HOUR
 

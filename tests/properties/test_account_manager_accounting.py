@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cobblestone.domain.values import DAY
 from cobblestone.policy.account_manager.accounting import (
     CARRIED_SECONDS,
     CREDIT_PER_FLOP,
-    DAY,
     MAX_CPUS,
     NOTHING,
     Amounts,

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobblestone.domain.exports import CountedJobState
+from cobblestone.domain.values import DAY
 from cobblestone.policy.account_manager.accounting_policies import (
     CAUTION,
     CEILING,
-    DAY,
     HOLD,
     KAPPA,
     LARGEST_CREDIT,

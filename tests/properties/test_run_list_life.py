@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.helpers.effort import times
 
+from cobblestone.domain.values import DAY
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.decisions import DecisionRound
 from cobblestone.policy.client.core.state import ClientJob
@@ -19,7 +20,7 @@ from cobblestone.policy.client.published.run_list import EstimatedNeed, calm_sec
 from cobblestone.simulator.paper import cells
 from cobblestone.simulator.population.run import PopulationRun, run_population
 from cobblestone.simulator.world.host_tables import draw_hosts
-from cobblestone.simulator.world.scenario import DAY, AppModel, JobSizes, ProjectModel, Scenario, ServerModel
+from cobblestone.simulator.world.scenario import AppModel, JobSizes, ProjectModel, Scenario, ServerModel
 
 POLICIES = [
     PolicyChoice.parse(text)

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobblestone.domain.statistics import SECONDS_PER_DAY as DAY
-from cobblestone.domain.values import changed
+from cobblestone.domain.values import DAY, changed
 from cobblestone.policy.storage import (
     KeptFile,
     StorageChallenge,

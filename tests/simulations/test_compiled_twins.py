@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.helpers.effort import times
 
+from cobblestone.domain.values import DAY
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.published.round_robin import PURE, ProjectQueue
 from cobblestone.simulator.compiled import load_compiled
@@ -21,7 +22,6 @@ from cobblestone.simulator.population.compiled_runs import knows_whole_run, metr
 from cobblestone.simulator.population.run import run_population
 from cobblestone.simulator.world.host_tables import draw_hosts
 from cobblestone.simulator.world.scenario import (
-    DAY,
     AppModel,
     Compatibility,
     JobSizes,

@@ -10,6 +10,7 @@ import pytest
 
 from cobblestone.cli import run_command
 from cobblestone.domain.errors import ConfigError, RemoteProtocolError
+from cobblestone.domain.values import DAY
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host.run import simulate
 from cobblestone.simulator.population.shared_project import ProjectTally
@@ -18,7 +19,6 @@ from cobblestone.simulator.report import population
 from cobblestone.simulator.report.page import Diary, report_page
 from cobblestone.simulator.report.picture import RunRecording, load_matplotlib
 from cobblestone.simulator.state_import import scenario_from_state
-from cobblestone.simulator.world.distributions import DAY
 from cobblestone.wire.client.state_excerpt import anonymise_state
 from cobblestone.wire.text.tree import MAX_BYTES
 

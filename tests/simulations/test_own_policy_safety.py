@@ -9,11 +9,12 @@ from statistics import fmean
 
 import pytest
 
+from cobblestone.domain.values import DAY
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.frontier.fresh import random_scenario
 from cobblestone.simulator.host.run import RunResult, simulate
 from cobblestone.simulator.reading import read_scenario
-from cobblestone.simulator.world.distributions import DAY, JobSizes, OnOff, ProgressCurve
+from cobblestone.simulator.world.distributions import JobSizes, OnOff, ProgressCurve
 from cobblestone.simulator.world.scenario import AppModel, HostModel, ProjectModel, Scenario
 
 OURS = PolicyChoice.parse("CS3_WF3_WS2_JC2")

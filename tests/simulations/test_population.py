@@ -13,6 +13,7 @@ from tests.helpers.effort import times
 
 from cobblestone.cli import build
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.values import DAY
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.paper import cells
 from cobblestone.simulator.population.run import PopulationRun, run_population
@@ -27,7 +28,6 @@ from cobblestone.simulator.report.population import (
 )
 from cobblestone.simulator.world.host_tables import draw_hosts, read_hosts
 from cobblestone.simulator.world.scenario import (
-    DAY,
     AppModel,
     HostModel,
     JobSizes,

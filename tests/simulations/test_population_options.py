@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from cobblestone.cli import build, run_command
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.values import DAY, HOUR
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host.books import compute_metrics
 from cobblestone.simulator.population.run import PopulationRun, run_population, run_shards, split
@@ -30,8 +31,6 @@ from cobblestone.simulator.report.advice import (
 from cobblestone.simulator.report.population import view_of
 from cobblestone.simulator.world.host_tables import draw_hosts, read_hosts
 from cobblestone.simulator.world.scenario import (
-    DAY,
-    HOUR,
     AppModel,
     HostModel,
     JobSizes,

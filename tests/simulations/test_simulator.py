@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.helpers.effort import times
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.values import DAY
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.protocol import Policy
 from cobblestone.simulator.host import run as clients_module
@@ -21,7 +22,6 @@ from cobblestone.simulator.host.run import RunResult, simulate
 from cobblestone.simulator.paper import cells
 from cobblestone.simulator.world.distributions import Streams
 from cobblestone.simulator.world.scenario import (
-    DAY,
     AppModel,
     Compatibility,
     Gpus,

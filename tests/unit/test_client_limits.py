@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cobblestone.domain.values import DAY
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.state import ClientJob, PlannedFetch
 from cobblestone.policy.client.core.values import CPU, GpuExclusion
@@ -21,7 +22,7 @@ from cobblestone.policy.client.recent.run_list import make_device_run_list
 from cobblestone.policy.client.recent.work_fetch import DeviceFetchProject, FetchSettings, plan_device_fetch
 from cobblestone.simulator.host.run import simulate
 from cobblestone.simulator.paper import cells
-from cobblestone.simulator.world.scenario import DAY, AppModel, Gpus, JobSizes, ProjectModel, Scenario
+from cobblestone.simulator.world.scenario import AppModel, Gpus, JobSizes, ProjectModel, Scenario
 
 DEVICES = Devices(ncpus=4, cpu_flops=1e9, gpus=(GpuType(name="NVIDIA", count=2, relative_speed=10.0),))
 MODERN = PolicyChoice(4, 4, 1, 2)

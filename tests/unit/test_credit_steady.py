@@ -20,8 +20,8 @@ from tests.helpers.credit_builders import (
 )
 from tests.helpers.stated_bounds import largest_step
 
-from cobblestone.domain.statistics import SECONDS_PER_DAY, RunningAverage
-from cobblestone.domain.values import AppId, AppVersionId, HostId, WorkunitId
+from cobblestone.domain.statistics import RunningAverage
+from cobblestone.domain.values import DAY, AppId, AppVersionId, HostId, WorkunitId
 from cobblestone.policy.credit.book import CreditBook, GrantTerms, ResultsJudged
 from cobblestone.policy.credit.claims import (
     DESIGNED,
@@ -172,11 +172,11 @@ def test_each_system_finds_scales_in_its_own_way() -> None:
 
 def test_the_factor_moves_by_a_tenth_a_day_once_it_has_its_votes() -> None:
     far = [version(1, 50.0)]
-    day = steady_scales(far, previous=1.0, elapsed=SECONDS_PER_DAY).min_avg_pfc
+    day = steady_scales(far, previous=1.0, elapsed=DAY).min_avg_pfc
     assert day == pytest.approx(DAILY_LIMIT)
     assert steady_scales(far, previous=1.0, elapsed=1e9).min_avg_pfc == day  # a long rest is no licence
     assert steady_scales(far, previous=1.0, elapsed=0.0).min_avg_pfc == 1.0
-    half = steady_scales([version(1, 0.01)], previous=1.0, elapsed=SECONDS_PER_DAY / 2).min_avg_pfc
+    half = steady_scales([version(1, 0.01)], previous=1.0, elapsed=DAY / 2).min_avg_pfc
     assert half == pytest.approx(DAILY_LIMIT**-0.5)
     young = [version(1, 50.0, n=STEADY_RULE.threshold - 1)]
     assert steady_scales(young, previous=1.0, elapsed=0.0).min_avg_pfc == pytest.approx(50.0)
@@ -194,7 +194,7 @@ def _factor_after(days: int, *, of_many_accounts: bool) -> float:
             told = facts(
                 host_id=HostId(number if liar else line % 40),
                 peak_flops=1e10 * (1000.0 if liar else 1.0),
-                host_age=0.0 if liar and day == 0 else 2 * SECONDS_PER_DAY,
+                host_age=0.0 if liar and day == 0 else 2 * DAY,
                 owner_computers=1 if of_many_accounts or not liar else number - 1000,
             )
             book.apply(
@@ -208,9 +208,7 @@ def _factor_after(days: int, *, of_many_accounts: bool) -> float:
                 )
             )
         record = VersionRecord(app_version_id=VERSION, pfc=book.versions[VERSION].pfc)
-        found = find_scales(
-            "steady", [record], previous=book.apps[AppId(1)].min_avg_pfc, elapsed=SECONDS_PER_DAY
-        )
+        found = find_scales("steady", [record], previous=book.apps[AppId(1)].min_avg_pfc, elapsed=DAY)
         book.apps[AppId(1)] = AppStatistics(min_avg_pfc=found.min_avg_pfc or 1.0)
     return book.apps[AppId(1)].min_avg_pfc
 

@@ -6,9 +6,8 @@ import random
 
 import pytest
 
+from cobblestone.domain.values import DAY, HOUR
 from cobblestone.policy.lifecycle.deadlines import (
-    DAY,
-    HOUR,
     STEPS,
     Told,
     Turnaround,

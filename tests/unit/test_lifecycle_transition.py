@@ -20,9 +20,8 @@ from tests.helpers.lifecycle_builders import (
     with_files,
 )
 
-from cobblestone.domain.values import AppVersionId, ResultId
+from cobblestone.domain.values import DAY, AppVersionId, ResultId
 from cobblestone.domain.work import (
-    DAY,
     AssimilateState,
     FileDeleteState,
     JobLimits,

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cobblestone.domain.values import DAY
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.own.cautious_fetch import OWED, PendingReport, contact_delay, fetch_in_time
 from cobblestone.policy.client.own.history import (
@@ -49,7 +50,6 @@ from cobblestone.simulator.host.books import Books, ProjectBook, compute_metrics
 from cobblestone.simulator.host.driver import SimulatedClient
 from cobblestone.simulator.host.run import simulate
 from cobblestone.simulator.paper import cells
-from cobblestone.simulator.world.scenario import DAY
 
 PREFS = FetchPreferences(ncpus=2)
 ALWAYS = Interruptions()

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from cobblestone.domain.values import DAY
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.state import ClientJob
 from cobblestone.policy.client.published.run_list import enforce_run_list
 from cobblestone.simulator.host.client_2007 import Heap2007
 from cobblestone.simulator.host.run import simulate
 from cobblestone.simulator.paper import cells
-from cobblestone.simulator.world.scenario import DAY, Compatibility, Preferences
+from cobblestone.simulator.world.scenario import Compatibility, Preferences
 
 
 def job(number: int, *, project: int = 0, run_start: float = 0.0, running: bool = True) -> ClientJob:

@@ -9,8 +9,8 @@ import pytest
 from tests.helpers.manager_population import LINUX, make_world
 
 from cobblestone.domain.reasons import reason
+from cobblestone.domain.values import DAY
 from cobblestone.policy.account_manager.selection import (
-    DAY,
     MEMORY_DAYS,
     Balance,
     CandidateProject,

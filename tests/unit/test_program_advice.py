@@ -25,7 +25,7 @@ ELF = b"\x7fELF\x02\x01\x01\0" + bytes(10) + b"\x3e\0" + bytes(100)
         ("a.py", b"import cobblestone_runtime\n", Way.PORTABLE, "plain Python"),
         ("a.py", b"import multiprocessing\n", Way.COMMAND, "imports multiprocessing, which Python in WebAssembly"),
         ("a.py", b"import msgspec\n", Way.BUNDLE, "imports msgspec, which holds compiled code (msgspec"),
-        ("a.py", b"import typer\n", Way.PORTABLE, "packages of pure Python (typer)"),
+        ("a.py", b"import click\n", Way.PORTABLE, "packages of pure Python (click)"),
         ("a.py", b"import never_heard_of\n", Way.BUNDLE, "is not installed here"),
         ("a.py", b"import msgspec\n", Way.BUNDLE, "along to every computer."),
         ("a.py", b"import msgspec, pwd, fcntl\n", Way.BUNDLE, "not to Windows, which has no fcntl, pwd."),
@@ -83,7 +83,7 @@ def test_the_way_is_taken_where_the_program_is_enough(tmp_path: Path):
     (tmp_path / "job.py").write_text("import msgspec\n")
     with pytest.raises(JobError, match=r"The program alone is not enough.*--bundle requirements\.txt"):
         completed(program=tmp_path / "job.py")
-    (tmp_path / "job.py").write_text("import typer\n")
+    (tmp_path / "job.py").write_text("import click\n")
     with pytest.raises(JobError, match=r"The program alone is not enough.*--portable --requirements req"):
         completed(program=tmp_path / "job.py")
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.values import DAY, HOUR
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host.engine import make_availability
 from cobblestone.simulator.host.run import simulate
 from cobblestone.simulator.reading import parse_scenario, read_scenario
 from cobblestone.simulator.report.picture import RunRecording
-from cobblestone.simulator.world.distributions import DAY, HOUR, JobSizes, OnOff, ProgressCurve
+from cobblestone.simulator.world.distributions import JobSizes, OnOff, ProgressCurve
 
 X = (0.0, 0.01, 0.25, 0.5, 1.0)
 

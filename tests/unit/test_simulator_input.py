@@ -13,12 +13,12 @@ from click.testing import CliRunner
 
 from cobblestone.cli import build, run_command
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.values import DAY
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host.run import simulate as run_one
 from cobblestone.simulator.reading import read_scenario
 from cobblestone.simulator.state_import import assumptions, scenario_from_state
 from cobblestone.simulator.world.distributions import CLibraryRandom, read_trace
-from cobblestone.simulator.world.scenario import DAY
 
 GOOD = """
 name = "two"

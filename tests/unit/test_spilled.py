@@ -8,7 +8,8 @@ import random
 import pytest
 
 from cobblestone.domain.errors import StoreError
-from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
+from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.domain.values import DAY
 from cobblestone.policy.credit.rac import idle_decayed
 from cobblestone.server.credit.ledger_audit import SpilledStatements
 from cobblestone.store.engine import spilled
@@ -75,7 +76,7 @@ def test_statements_decay_in_their_file_to_the_last_bit(monkeypatch: pytest.Monk
     expected: dict[int, CreditStatement] = {}
     now = 1.7e9
     for _ in range(3000):
-        now += rng.random() * SECONDS_PER_DAY
+        now += rng.random() * DAY
         key = rng.randrange(1, 60)
         match rng.randrange(4):
             case 0 | 1:

@@ -16,7 +16,7 @@ from cobblestone.account_manager.model import ManagedProject, ManagerAccount
 from cobblestone.account_manager.store import accounts, ledger, projects
 from cobblestone.account_manager.store.accounts import WantedAccount
 from cobblestone.domain.errors import CobblestoneError
-from cobblestone.policy.account_manager.accounting import DAY
+from cobblestone.domain.values import DAY
 from cobblestone.policy.account_manager.selection import retry_seconds
 from cobblestone.policy.credit.history import day_of
 from cobblestone.service.languages import N_

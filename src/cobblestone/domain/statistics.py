@@ -18,8 +18,6 @@ class Contribution(StrEnum):
     SENT = "sent"  #: bytes of outputs that the server took in
 
 
-SECONDS_PER_DAY = 86400.0
-
 #: No sample counts as more: its square, and sums of such squares, are still finite.
 LARGEST_SAMPLE = 1e100
 

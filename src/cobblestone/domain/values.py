@@ -8,6 +8,8 @@ from functools import cache
 from typing import Any, NewType, TypeVar, dataclass_transform
 
 T = TypeVar("T")
+#: In seconds.
+DAY, HOUR = 86400.0, 3600.0
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag, StrEnum
 
 from cobblestone.domain.values import (
+    DAY,
     AppId,
     AppVersionId,
     BatchId,
@@ -148,7 +149,6 @@ class TaskState(StrEnum):
 
 
 GIGAFLOPS = 1e9
-DAY = 86400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from textual.widgets import DataTable, Footer, Static, TabbedContent, TabPane
 
 from cobblestone.client.remote.access import Address, ask
 from cobblestone.domain.errors import CobblestoneError
+from cobblestone.domain.values import HOUR
 
 COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "bright_red", "bright_cyan", "bright_yellow")
 RAN, PLANNED, LATE, NOW = "█", "▒", "!", "│"
@@ -55,7 +56,6 @@ REFRESH_SECONDS = 2.0
 #: Refreshes between two timelines.
 TIMELINE_EVERY = 7
 BAR = 12
-HOUR = 3600.0
 Row = dict[str, Any]
 _TABLES = {
     "tasks": ("task", "state", "done", "", "left", "deadline", "project"),

@@ -20,8 +20,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from cobblestone.domain.statistics import SECONDS_PER_DAY
-from cobblestone.domain.values import changed, value
+from cobblestone.domain.values import DAY, changed, value
 
 #: Length of a nonce; in messages it is written as hex digits.
 NONCE_BYTES = 16
@@ -31,9 +30,9 @@ NONCE_BYTES = 16
 class StorageRules:
     """How computers are asked.  Times in seconds."""
 
-    mean_interval: float = SECONDS_PER_DAY  #: between two questions to one computer, on average
-    answer_within: float = 2 * SECONDS_PER_DAY  #: a question not answered by then is answered wrongly
-    longest_gap: float = 7 * SECONDS_PER_DAY  #: no contact for longer: only so much of the time counts
+    mean_interval: float = DAY  #: between two questions to one computer, on average
+    answer_within: float = 2 * DAY  #: a question not answered by then is answered wrongly
+    longest_gap: float = 7 * DAY  #: no contact for longer: only so much of the time counts
     range_bytes: int = 65536  #: that a question is about, at most
 
 
@@ -166,9 +165,7 @@ def judged(record: StorageRecord, content: bytes | None) -> tuple[StorageRecord,
     grant = None
     if record.proven and record.answer_claimed > 0.0:
         grant = StorageGrant(
-            byte_days=record.answer_claimed / SECONDS_PER_DAY,
-            since=record.proven,
-            until=record.challenge.time,
+            byte_days=record.answer_claimed / DAY, since=record.proven, until=record.challenge.time
         )
     return changed(_unasked(record), proven=record.challenge.time), grant
 

@@ -25,10 +25,10 @@ from starlette.types import Scope
 
 from cobblestone.domain.apps import BROWSER_SILENCE
 from cobblestone.domain.hosts import network_of
+from cobblestone.domain.values import HOUR
 from cobblestone.ops.settings import LimitsSection
 from cobblestone.wire.project.account import WebRpcError, WebRpcFailure
 
-HOUR = 3600.0
 MAX_KEYS = 20_000
 ATTEMPT = "attempt:"
 #: What the names of attempts, and of what browsers hold, begin with, among all that processes tell each other.

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.values import DAY, HOUR
 from cobblestone.policy.client.choice import Faults2007
 from cobblestone.simulator.host.run import require_sane_number_of_jobs
 from cobblestone.simulator.host.server import job_speed
 from cobblestone.simulator.world.distributions import read_trace
 from cobblestone.simulator.world.scenario import (
-    DAY,
-    HOUR,
     AppModel,
     Compatibility,
     Gpus,

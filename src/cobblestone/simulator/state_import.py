@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cobblestone.domain.errors import ConfigError, RemoteProtocolError
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.values import DAY, float_sum
 from cobblestone.simulator.host.server import job_speed
 from cobblestone.simulator.world.scenario import (
-    DAY,
     AppModel,
     Gpus,
     HostModel,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cobblestone.domain.exports import CountedJobState
-from cobblestone.domain.values import float_sum
-from cobblestone.policy.account_manager.accounting import CREDIT_PER_FLOP, DAY
+from cobblestone.domain.values import DAY, float_sum
+from cobblestone.policy.account_manager.accounting import CREDIT_PER_FLOP
 from cobblestone.policy.account_manager.accounting_policies import JobAnswer, ReportedDay
 
 

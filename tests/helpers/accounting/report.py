@@ -13,8 +13,7 @@ from tests.helpers.accounting.simulation import TICK, Person, SimulationOutcome
 
 from cobblestone.api_schema import account_manager as schema
 from cobblestone.domain.exports import CountedJobState
-from cobblestone.domain.values import float_sum
-from cobblestone.policy.account_manager.accounting import DAY
+from cobblestone.domain.values import DAY, float_sum
 from cobblestone.simulator.report.picture import load_matplotlib, save_picture
 
 ALL = (*WAYS, "estimate")

@@ -31,10 +31,9 @@ from tests.helpers.accounting.people import (
     draw_computer,
 )
 
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.values import DAY, float_sum
 from cobblestone.policy.account_manager.accounting import (
     CREDIT_PER_FLOP,
-    DAY,
     NOTHING,
     YOUNG_SECONDS,
     Amounts,

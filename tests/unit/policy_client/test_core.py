@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from cobblestone.domain.errors import ConfigError, IllegalTransition
+from cobblestone.domain.values import DAY
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.events import (
     ContactAsked,
@@ -58,7 +59,6 @@ from cobblestone.simulator.host import run
 from cobblestone.simulator.host.driver import SimulatedClient
 from cobblestone.simulator.host.run import simulate
 from cobblestone.simulator.paper import cells
-from cobblestone.simulator.world.scenario import DAY
 
 NAMES = sorted(POLICIES)
 

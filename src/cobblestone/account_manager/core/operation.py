@@ -17,7 +17,7 @@ from cobblestone.account_manager.store.accounts import OperatorScope, OperatorTo
 from cobblestone.account_manager.store.granted import ProjectAccounting
 from cobblestone.account_manager.store.schema import MANAGER
 from cobblestone.domain.errors import ConfigError, NotFound, RemoteProtocolError
-from cobblestone.domain.statistics import SECONDS_PER_DAY
+from cobblestone.domain.values import DAY
 from cobblestone.policy.account_manager.selection import Balance, joining_work
 from cobblestone.service.passwords import Passwords
 from cobblestone.store.engine.database import Database, Store, Transaction
@@ -215,7 +215,7 @@ def create_token(
         raise ConfigError(f"A token is valid for at most {MAX_TOKEN_DAYS} days. Or give --forever.")
     secret = new_secret()
     scopes = set(OperatorScope) if operates else {OperatorScope.READ}
-    expire_time = None if days is None else now + days * SECONDS_PER_DAY
+    expire_time = None if days is None else now + days * DAY
     return accounts.create_token(
         tx, secret, name=name, scopes=scopes, now=now, expire_time=expire_time
     ), secret

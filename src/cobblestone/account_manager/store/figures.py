@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cobblestone.account_manager.store import ledger
 from cobblestone.account_manager.store.ledger import CREDIT_SUM
 from cobblestone.domain.reasons import Finding
-from cobblestone.domain.statistics import SECONDS_PER_DAY
+from cobblestone.domain.values import DAY
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import mails
 
@@ -39,7 +39,7 @@ def figures(db: Database, *, now: float) -> ManagerFigures:
     return ManagerFigures(
         accounts=count("account"),
         hosts=count("host"),
-        hosts_active=count("host WHERE contact_time >= ?", now - SECONDS_PER_DAY),
+        hosts_active=count("host WHERE contact_time >= ?", now - DAY),
         projects=count("project"),
         unusable=count("project WHERE problem <> '' AND stopped = 0"),
         stopped=count("project WHERE stopped = 1"),

@@ -11,7 +11,7 @@ from cobblestone.account_manager.core.context import ManagerContext
 from cobblestone.account_manager.model import ManagerAccount
 from cobblestone.account_manager.store import accounts
 from cobblestone.account_manager.store.ledger import DayOf
-from cobblestone.domain.statistics import SECONDS_PER_DAY
+from cobblestone.domain.values import DAY
 from cobblestone.service.pages import site as pages
 from cobblestone.service.pages.wording import day
 
@@ -79,7 +79,7 @@ def day_bars(days: Sequence[DayOf], *, today: int) -> tuple[DayBar, ...]:
         height = (BOTTOM - TOP) * credit / most
         bars.append(
             DayBar(
-                date=day(number * SECONDS_PER_DAY),
+                date=day(number * DAY),
                 credit=credit,
                 jobs=amounts.njobs_success + amounts.njobs_error if amounts else 0.0,
                 x=round(place * step + step * 0.15, 1),

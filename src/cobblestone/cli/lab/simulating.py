@@ -19,13 +19,14 @@ from cobblestone.cli.options import JsonOption
 from cobblestone.cli.output import progress_bar
 from cobblestone.cli.parameters import Argument, Option
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.values import DAY
 from cobblestone.ops.policies import read_choice
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host.books import FiguresOfMerit
 from cobblestone.simulator.host.run import RunResult
 from cobblestone.simulator.host.run import simulate as simulate_host
 from cobblestone.simulator.report.statistics import estimate
-from cobblestone.simulator.world.scenario import DAY, Scenario
+from cobblestone.simulator.world.scenario import Scenario
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

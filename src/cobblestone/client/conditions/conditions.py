@@ -33,7 +33,7 @@ from cobblestone.client.sandbox.containers import find_engine
 from cobblestone.client.sandbox.sandbox import Sandbox, SandboxChoice, detect_sandbox
 from cobblestone.domain.computing import ClientConfig, ComputingPreferences
 from cobblestone.domain.computing import Mode as ModeNumber
-from cobblestone.domain.values import changed, form_of
+from cobblestone.domain.values import DAY, changed, form_of
 from cobblestone.ops.aside import read_aside
 from cobblestone.ops.environment import environment_without_proxies
 from cobblestone.ops.files import write_durably
@@ -68,7 +68,6 @@ from cobblestone.wire.scheduler.host import CoprocRequest, HostInfo
 if TYPE_CHECKING:
     from cobblestone.client.tasks.runner import Runner
 
-DAY = 86400.0
 PATIENCE = 60.0
 
 

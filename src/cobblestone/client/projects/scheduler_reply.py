@@ -14,7 +14,7 @@ from cobblestone.client.records.decisions import job_id
 from cobblestone.client.records.journal import Journal
 from cobblestone.client.records.state import ClientDatabase
 from cobblestone.domain.errors import CobblestoneError
-from cobblestone.domain.values import changed
+from cobblestone.domain.values import DAY, changed
 from cobblestone.policy.client.core.events import ReplyReceived
 from cobblestone.policy.client.core.values import CPU, JobDescription
 from cobblestone.policy.client.host.tasks import limits_of
@@ -31,7 +31,6 @@ from cobblestone.wire.project.preferences import read_project_preferences
 from cobblestone.wire.scheduler.reply import HOST, USER, MessagePriority, ReadReply, SchedulerReply
 from cobblestone.wire.text.table import FieldTable
 
-DAY = 86400.0
 T = TypeVar("T")
 
 

@@ -13,6 +13,7 @@ from cobblestone.client.projects.connections import Connections, read_body, send
 from cobblestone.client.records.journal import Journal
 from cobblestone.client.records.state import ClientDatabase
 from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
+from cobblestone.domain.values import DAY
 from cobblestone.ops.aside import read_aside
 from cobblestone.policy.client.host.transfers import items_to_show, next_poll
 from cobblestone.wire.project.pages import (
@@ -119,7 +120,6 @@ async def contact_scheduler(
 
 NOTE = "feeds"
 MAX_PER_PROJECT = 5
-DAY = 86400.0
 
 
 @dataclass(slots=True, kw_only=True)

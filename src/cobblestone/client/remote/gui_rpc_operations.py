@@ -10,6 +10,7 @@ from cobblestone.client.records.identity import VERSION, platforms
 from cobblestone.client.remote.commands import Controls
 from cobblestone.client.remote.control import ALWAYS, AUTO, IN_PROGRESS, NEVER, RESTORE, Errand
 from cobblestone.domain.errors import CobblestoneError, ConfigError, Conflict, NotFound
+from cobblestone.domain.values import DAY, HOUR
 from cobblestone.wire.client import gui_rpc as answers
 from cobblestone.wire.client.config import FLAGS, MAX_FILE_BYTES, NUMBERS, TEXTS, read_proxy
 from cobblestone.wire.client.gui_rpc import SUCCESS, GuiRpcCall, NoticeEntry
@@ -17,8 +18,6 @@ from cobblestone.wire.project.account import write_account_out
 from cobblestone.wire.project.pages import write_project_config
 from cobblestone.wire.text.reader import FieldReader
 
-HOUR = 3600.0
-DAY = 86400.0
 #: Returns the content of the reply; None: it was done.
 Handler = Callable[[GuiRpcCall], str | None]
 

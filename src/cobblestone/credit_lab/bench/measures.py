@@ -27,11 +27,11 @@ from typing import Any
 from cobblestone.credit_lab.bench.worlds import DAYS, World
 from cobblestone.credit_lab.systems.pay import Pay
 from cobblestone.credit_lab.systems.tape import ERROR, GPU, START, Table, Tape
+from cobblestone.domain.values import DAY
 from cobblestone.policy.credit.claims import DEPLOYED
 
 np: Any = import_module("numpy")  # Any: its types do not follow through arithmetic
 
-DAY = 86400.0
 COUNTED_FROM = START + DAYS * DAY / 3.0
 END = START + DAYS * DAY
 PERIODS = 12

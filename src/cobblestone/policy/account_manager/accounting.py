@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from cobblestone.domain.values import value
+from cobblestone.domain.values import DAY, value
 
 #: Names of the quantities, in order; those that clients use.
 QUANTITIES = ("cpu_ec", "cpu_time", "gpu_ec", "gpu_time", "njobs_success", "njobs_error")
@@ -109,7 +109,6 @@ def total(amounts: Iterable[Amounts]) -> Amounts:
     return Amounts(*map(sum, zip(*columns, strict=True))) if columns else NOTHING
 
 
-DAY = 86400.0
 #: The Cobblestone: 200 for a day of one GFLOPS.
 CREDIT_PER_FLOP = 200.0 / (DAY * 1e9)
 

@@ -40,8 +40,8 @@ from math import exp, exp2, isnan
 from typing import Protocol, TypeVar
 
 from cobblestone.domain.exports import CountedJobState
+from cobblestone.domain.values import DAY
 
-DAY = 86400.0
 #: The provisional part is at most this part of what was confirmed.
 KAPPA = 0.05
 #: The figure stays at most this much above its target.

@@ -22,9 +22,8 @@ from functools import lru_cache
 
 from cobblestone.domain.computing import PREFERENCES, Number
 from cobblestone.domain.reasons import Reason, reason
-from cobblestone.domain.values import float_sum, value
+from cobblestone.domain.values import DAY, float_sum, value
 
-DAY = 86400.0
 #: Half-life of the work that counts.  A shorter one forgets what a project lost while it was dry: with 30 days, shares were
 #: missed by up to 6 % in simulations in which projects were dry for 15 % of the time.
 MEMORY_DAYS = 90.0

@@ -37,8 +37,8 @@ from dataclasses import dataclass, field, replace
 
 from cobblestone.domain.hosts import HostVersionStatistics
 from cobblestone.domain.reasons import Reason, reason
-from cobblestone.domain.statistics import SECONDS_PER_DAY
 from cobblestone.domain.values import (
+    DAY,
     AppId,
     AppVersionId,
     HostId,
@@ -80,7 +80,7 @@ class TrickleFacts:
 
 
 #: So long one processor is believed whose owner has returned nothing yet, seconds.
-FIRST_WINDOW = 7 * SECONDS_PER_DAY
+FIRST_WINDOW = 7 * DAY
 
 #: How far back messages of jobs that are not valid yet are looked for, seconds.
 OPEN_WINDOW = 26 * FIRST_WINDOW
@@ -103,7 +103,7 @@ def owner_allowance(
 class TrickleRules:
     """Limits of partial credit, chosen per app."""
 
-    max_run_time: float = SECONDS_PER_DAY  #: seconds of one message
+    max_run_time: float = DAY  #: seconds of one message
     median_speed: float = 3.3e9  #: of the project's active hosts, operations/s
     percentile_95_speed: float = 3.3e9
 
@@ -123,7 +123,7 @@ def grant_trickle(
 ) -> TrickleGrant:
     """Return what a trickle message is worth at ``now`` (Unix seconds); never an error, whatever the message
     says."""
-    start = now - SECONDS_PER_DAY
+    start = now - DAY
     if not facts.in_progress:
         why = reason("not_in_progress", "The result is not in progress on this host: nothing is granted.")
         return TrickleGrant(amount=0.0, run_time=0.0, work_start=start, reasons=(why,))

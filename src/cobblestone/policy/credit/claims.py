@@ -46,14 +46,8 @@ from enum import StrEnum
 from cobblestone.domain.errors import PolicyViolation
 from cobblestone.domain.hosts import HostVersionStatistics
 from cobblestone.domain.reasons import Reason, reason
-from cobblestone.domain.statistics import (
-    HOST_VERSION_RULE,
-    SECONDS_PER_DAY,
-    VERSION_RULE,
-    AveragingRule,
-    RunningAverage,
-)
-from cobblestone.domain.values import AppVersionId, HostId, ResultId, float_sum, value
+from cobblestone.domain.statistics import HOST_VERSION_RULE, VERSION_RULE, AveragingRule, RunningAverage
+from cobblestone.domain.values import DAY, AppVersionId, HostId, ResultId, float_sum, value
 
 GIGAFLOPS = 1e9
 
@@ -77,7 +71,7 @@ class CreditUnit:
     @property
     def per_flop(self) -> float:
         """Credit of one floating-point operation."""
-        return self.per_gflops_day / (SECONDS_PER_DAY * GIGAFLOPS)
+        return self.per_gflops_day / (DAY * GIGAFLOPS)
 
     @property
     def tflops_year(self) -> float:

@@ -31,7 +31,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cobblestone.domain.exports import LARGEST_SCALE, SMALLEST_SCALE, ProjectScales, PublishedScale
-from cobblestone.domain.statistics import SECONDS_PER_DAY
+from cobblestone.domain.values import DAY
 from cobblestone.policy.credit.claims import DEPLOYED
 from cobblestone.policy.credit.rac import HALF_LIFE, LARGEST
 from cobblestone.policy.credit.scales import VersionRecord, VersionScales, designed_scales
@@ -48,7 +48,7 @@ MIN_PROJECTS = 3
 SMALLEST_WEIGHT = 0.001
 
 #: A project that has been silent for longer is left out; until then its last word fades as its RAC would.
-MAX_AGE = 14 * SECONDS_PER_DAY
+MAX_AGE = 14 * DAY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

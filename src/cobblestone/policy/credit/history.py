@@ -31,8 +31,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from cobblestone.domain.statistics import SECONDS_PER_DAY, RecentAverage
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.statistics import RecentAverage
+from cobblestone.domain.values import DAY, float_sum
 from cobblestone.policy.credit.rac import correct_average, decayed, idle_decayed, update_average
 
 #: Days to be read before the first one of interest: of what was earned earlier, 2 % are left by then.
@@ -62,7 +62,7 @@ class CreditDay:
 
 def day_of(time: float) -> int:
     """Return the number of the day of a Unix time, UTC."""
-    return math.floor(time / SECONDS_PER_DAY)
+    return math.floor(time / DAY)
 
 
 def credit_history(
@@ -76,7 +76,7 @@ def credit_history(
     """
     today = day_of(now)
     day = max(first_day - WARM_UP_DAYS, day_of(created))
-    average = RecentAverage(0.0, max(created, day * SECONDS_PER_DAY))
+    average = RecentAverage(0.0, max(created, day * DAY))
     if marks and marks[0].time < average.time:
         day, average = day_of(marks[0].time), RecentAverage()
     day = min(day, today)
@@ -85,7 +85,7 @@ def credit_history(
 
     def close_day() -> None:
         nonlocal average, day, granted, n_results
-        end = min((day + 1) * SECONDS_PER_DAY, now)
+        end = min((day + 1) * DAY, now)
         average = idle_decayed(average, now=end) or average
         if day >= first_day:
             found.append(
@@ -180,7 +180,7 @@ class CreditPeriod:
     @property
     def end(self) -> float:
         """When it ends, Unix seconds."""
-        return (self.day + self.n_days) * SECONDS_PER_DAY
+        return (self.day + self.n_days) * DAY
 
 
 def continued(
@@ -207,7 +207,7 @@ def continued(
             Reached(credit=milestone, time=mark.time)
             for milestone in milestones_between(current.total, total)
         ]
-        rested = idle_decayed(current.recent, now=mark.time - mark.time % SECONDS_PER_DAY) or current.recent
+        rested = idle_decayed(current.recent, now=mark.time - mark.time % DAY) or current.recent
         current = replace(
             current,
             granted=current.granted + mark.granted,
@@ -314,7 +314,7 @@ def slots(rows: Sequence[CreditPeriod], *, step: int, now: float) -> list[DrawnP
                 day=day,
                 granted=granted[place] / step,
                 n_results=n_results[place],
-                average=decayed(average, min((day + step) * SECONDS_PER_DAY, now)),
+                average=decayed(average, min((day + step) * DAY, now)),
             )
         )
     return found

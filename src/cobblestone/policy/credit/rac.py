@@ -20,11 +20,11 @@ import math
 from collections.abc import Iterable, MutableMapping, Sequence
 
 from cobblestone.domain.errors import PolicyViolation
-from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.domain.values import DAY, float_sum
 
 #: Half-life of credit averages, seconds.
-HALF_LIFE = 7 * SECONDS_PER_DAY
+HALF_LIFE = 7 * DAY
 
 #: No total or average grows beyond this; far above any project, far below what a sum of floats can bear.
 LARGEST = 1e30
@@ -73,11 +73,11 @@ def update_average(
     seconds = _elapsed(work_start if first else average.time, now)
     weight = math.exp(-seconds * math.log(2.0) / half_life)
     if 1.0 - weight <= _SMALLEST_WEIGHT:
-        value = value * weight + math.log(2.0) * credit * (SECONDS_PER_DAY / half_life)
+        value = value * weight + math.log(2.0) * credit * (DAY / half_life)
     elif first:
-        value = credit / (seconds / SECONDS_PER_DAY)
+        value = credit / (seconds / DAY)
     else:
-        value = value * weight + (1.0 - weight) * credit / (seconds / SECONDS_PER_DAY)
+        value = value * weight + (1.0 - weight) * credit / (seconds / DAY)
     return RecentAverage(_bounded(value), now)
 
 
@@ -107,7 +107,7 @@ def credited_together(
         if statement.recent.time == now != 0.0:
             break
     total, value = statement.total, statement.recent.value
-    gain = SECONDS_PER_DAY / HALF_LIFE
+    gain = DAY / HALF_LIFE
     for credit, _ in waiting:
         if math.isfinite(credit):
             value = _bounded(value + math.log(2.0) * credit * gain)
@@ -126,7 +126,7 @@ def correct_average(
     if not math.isfinite(now):
         return average
     remaining = credit * math.exp(-_elapsed(granted_time, now) * math.log(2.0) / HALF_LIFE)
-    change = math.log(2.0) * remaining * (SECONDS_PER_DAY / HALF_LIFE)
+    change = math.log(2.0) * remaining * (DAY / HALF_LIFE)
     if not math.isfinite(change):
         change = 0.0
     return RecentAverage(_bounded(decayed_now + change), now)
@@ -168,7 +168,7 @@ def idle_decayed(average: RecentAverage, *, now: float) -> RecentAverage | None:
 
     Source: BOINC's ``update_stats``: averages above `SMALLEST_IDLE` that nothing has updated for a day.
     """
-    if average.value <= SMALLEST_IDLE or now - average.time < SECONDS_PER_DAY:
+    if average.value <= SMALLEST_IDLE or now - average.time < DAY:
         return None
     return update_average(average, credit=0.0, work_start=now, now=now)
 

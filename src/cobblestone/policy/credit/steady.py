@@ -46,8 +46,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cobblestone.domain.reasons import reason
-from cobblestone.domain.statistics import SECONDS_PER_DAY, AveragingRule, RunningAverage
-from cobblestone.domain.values import AppVersionId, float_sum
+from cobblestone.domain.statistics import AveragingRule, RunningAverage
+from cobblestone.domain.values import DAY, AppVersionId, float_sum
 from cobblestone.policy.credit.claims import (
     AppStatistics,
     Claim,
@@ -90,7 +90,7 @@ PRIOR_VOTES = 4
 VOTE_EVERY = 8
 
 #: Seconds since its first call before a host votes.
-VOTING_AGE = SECONDS_PER_DAY
+VOTING_AGE = DAY
 
 #: The factor of an app that has its votes grows or shrinks by at most this much a day.
 DAILY_LIMIT = 1.1
@@ -127,7 +127,7 @@ def steady_scales(
         )
     factor = math.exp(logarithms / weights)
     if previous > 0.0 and weights >= STEADY_RULE.threshold:
-        most = DAILY_LIMIT ** (min(max(elapsed, 0.0), SECONDS_PER_DAY) / SECONDS_PER_DAY)
+        most = DAILY_LIMIT ** (min(max(elapsed, 0.0), DAY) / DAY)
         factor = min(previous * most, max(previous / most, factor))
     known = [version for version in voted if version.pfc.n >= 2 * PRIOR_VOTES]
     why = reason("factor_of_cpu_versions", "CPU versions set the factor to {factor}.", factor=factor)

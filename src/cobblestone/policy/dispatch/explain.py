@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cobblestone.domain.reasons import Reason, Value, reason
+from cobblestone.domain.values import HOUR
 
 
 class Code(StrEnum):
@@ -365,7 +366,6 @@ def messages(reasons: Iterable[Reason], *, limit: int = 5) -> tuple[HostMessage,
 
 _MEGABYTE = 1e6
 _GIGABYTE = 1e9
-_HOUR = 3600.0
 _MOST = 1e15  # figures beyond this are nonsense that someone sent
 
 
@@ -417,9 +417,9 @@ class Tally:
         elif code == Code.DEADLINE:
             delay, available, due = self._details[code]
             values |= {
-                "need_hours": _rounded(need / _HOUR),
-                "due_hours": _rounded(due / _HOUR),
-                "delay_hours": _rounded(delay / _HOUR),
+                "need_hours": _rounded(need / HOUR),
+                "due_hours": _rounded(due / HOUR),
+                "delay_hours": _rounded(delay / HOUR),
                 "available_percent": _rounded(100 * available),
             }
         return values

@@ -65,8 +65,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cobblestone.domain.hosts import HostAppVersion
-from cobblestone.domain.statistics import SECONDS_PER_DAY
-from cobblestone.domain.values import AppId, HostId, changed
+from cobblestone.domain.values import DAY, AppId, HostId, changed
 
 _GOLDEN = 2654435761  # Knuth's multiplier: neighbouring host ids land far apart
 
@@ -77,12 +76,12 @@ INITIAL_PART = 25  #: of the daily quota: what a new host begins with, unless th
 
 def day_shift(host_id: HostId) -> float:
     """Seconds by which this host's day begins before midnight, so that not all hosts come at once."""
-    return (host_id * _GOLDEN % 2**32) / 2**32 * SECONDS_PER_DAY
+    return (host_id * _GOLDEN % 2**32) / 2**32 * DAY
 
 
 def quota_day(host_id: HostId, now: float) -> int:
     """Return number of the host's day that ``now`` (Unix seconds) belongs to."""
-    return math.floor((now + day_shift(host_id)) // SECONDS_PER_DAY)
+    return math.floor((now + day_shift(host_id)) // DAY)
 
 
 def halvings(daily_quota: int) -> int:
@@ -98,13 +97,13 @@ def pause_days(record: HostAppVersion, daily_quota: int) -> int:
 
 def seconds_to_next_day(host_id: HostId, now: float) -> float:
     """Seconds until the host's next day begins."""
-    return SECONDS_PER_DAY - (now + day_shift(host_id)) % SECONDS_PER_DAY
+    return DAY - (now + day_shift(host_id)) % DAY
 
 
 def seconds_to_next_quota(record: HostAppVersion, *, daily_quota: int, now: float) -> float:
     """Return the seconds until the host's count starts again."""
     days = record.quota_day + pause_days(record, daily_quota) - quota_day(record.host_id, now) - 1
-    return seconds_to_next_day(record.host_id, now) + max(days, 0) * SECONDS_PER_DAY
+    return seconds_to_next_day(record.host_id, now) + max(days, 0) * DAY
 
 
 def jobs_per_day(record: HostAppVersion, daily_quota: int, initial: int = 0) -> int:

@@ -32,9 +32,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from cobblestone.domain.reasons import Reason, Value, reason
-from cobblestone.domain.values import ResultId
+from cobblestone.domain.values import DAY, ResultId
 from cobblestone.domain.work import (
-    DAY,
     AssimilateState,
     ExitStatus,
     FileDeleteState,

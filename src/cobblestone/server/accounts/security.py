@@ -17,7 +17,7 @@ from cryptography.fernet import Fernet, InvalidToken
 
 from cobblestone.domain.errors import StoreError
 from cobblestone.domain.people import User
-from cobblestone.domain.values import UserId
+from cobblestone.domain.values import DAY, UserId
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.core.context import ServerContext
 from cobblestone.service.account_links import AccountLinks
@@ -34,7 +34,6 @@ CHANGE_SECONDS = 24 * 3600.0
 ATTACH_SECONDS = 24 * 3600.0
 RECOVERY_CODES = 10
 TOTP_BYTES = 20
-DAY = 86400.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from cobblestone.api_schema import account_manager as schema
 from cobblestone.api_schema import endpoints
+from cobblestone.domain.values import DAY
 from cobblestone.server.api.endpoints.routing import Call, answers, unauthorised
 from cobblestone.service.http.api import SMALL_BODY, count_question
 from cobblestone.store.operation import told_credit
 
-DAY = 86400.0
 #: After midnight grants may still come in that were made before it.
 SETTLED_SECONDS = 600.0
 

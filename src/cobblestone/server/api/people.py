@@ -18,7 +18,7 @@ from cobblestone.domain.errors import Conflict, NotFound
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import Scope, SubmitRights, Team, User
 from cobblestone.domain.reasons import exit_advice
-from cobblestone.domain.values import AppId, HostId, TeamId, UserId, form_of
+from cobblestone.domain.values import DAY, AppId, HostId, TeamId, UserId, form_of
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.accounts.service import Accounts
 from cobblestone.server.api.endpoints.routing import Call, answers, unauthorised
@@ -216,9 +216,6 @@ async def join_team(call: Call, team_id: TeamId, body: schema.TeamMember) -> sch
         return _team(team)
 
     return await call.write(join)
-
-
-DAY = 86400.0
 
 
 def _token_reply(token: ApiToken, now: float) -> schema.Token:

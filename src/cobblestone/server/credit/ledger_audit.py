@@ -27,8 +27,8 @@ from itertools import chain
 
 from cobblestone.api_schema.operation import CreditDifference
 from cobblestone.domain.apps import GENERALISED
-from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage, RunningAverage
-from cobblestone.domain.values import AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
+from cobblestone.domain.statistics import CreditStatement, RecentAverage, RunningAverage
+from cobblestone.domain.values import DAY, AppId, AppVersionId, HostId, ResultId, UserId, WorkunitId
 from cobblestone.policy.credit import book as books
 from cobblestone.policy.credit import claims
 from cobblestone.policy.credit.rac import OWNERS, SMALLEST_IDLE, CreditTotals, idle_decayed, update_average
@@ -227,7 +227,7 @@ class SpilledStatements(Spilled[int, CreditStatement]):
         self._far.execute(
             "UPDATE entry SET value = decayed(value, time, ?1), time = ?1"
             " WHERE key BETWEEN ?2 AND ?3 AND value > ?4 AND ?1 - time BETWEEN ?5 AND 1e300",  # not of an infinite time
-            (now, ids.start, ids.stop - 1, SMALLEST_IDLE, SECONDS_PER_DAY),
+            (now, ids.start, ids.stop - 1, SMALLEST_IDLE, DAY),
         )
 
 

@@ -6,8 +6,8 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
-from cobblestone.domain.statistics import SECONDS_PER_DAY, Contribution
-from cobblestone.domain.values import value
+from cobblestone.domain.statistics import Contribution
+from cobblestone.domain.values import DAY, value
 from cobblestone.policy.storage import StorageChallenge, StorageRecord, judged
 from cobblestone.server.core.context import ServerContext
 from cobblestone.store.catalog import files, kept_files
@@ -17,7 +17,7 @@ from cobblestone.store.engine.database import Transaction
 
 PORTION = 100
 #: A computer that has not called for so long keeps nothing any more, as far as we know.
-ABSENT_SECONDS = 30 * SECONDS_PER_DAY
+ABSENT_SECONDS = 30 * DAY
 
 
 @value(kw_only=True)

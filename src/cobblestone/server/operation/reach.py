@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from cobblestone.domain.apps import App
 from cobblestone.domain.hosts import CPU, Host
 from cobblestone.domain.reasons import Reason, reason
-from cobblestone.domain.values import HostId, UserId
+from cobblestone.domain.values import DAY, HostId, UserId
 from cobblestone.policy.dispatch import status as standing
 from cobblestone.policy.dispatch.catalogue import Candidate, DispatchDecision
 from cobblestone.policy.dispatch.choose import choose_work
@@ -25,7 +25,6 @@ from cobblestone.store.work.candidates import candidate_of_batch
 from cobblestone.store.work.reserve import workunits_at
 
 HOSTS = 500  #: computers that called last, tried for a job
-DAY = 86400.0
 MAX_STUCK = 200  #: jobs of a batch that are looked at
 
 

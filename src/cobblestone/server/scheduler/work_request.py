@@ -10,7 +10,7 @@ from cobblestone.domain.computing import DispatchPreferences
 from cobblestone.domain.hosts import CPU, Coprocessor, Host, HostAppVersion, HostDescription
 from cobblestone.domain.people import ProjectPreferences, User
 from cobblestone.domain.reasons import Reason
-from cobblestone.domain.values import AppVersionId, HostId, changed, form_of
+from cobblestone.domain.values import DAY, AppVersionId, HostId, changed, form_of
 from cobblestone.policy.dispatch.budget import usable_capacity
 from cobblestone.policy.dispatch.catalogue import Catalogue, availability
 from cobblestone.policy.dispatch.deadline_check import BookedJob
@@ -38,7 +38,6 @@ def first_questions(db: Database, message: SchedulerRequest) -> None:
     dispatch.rows_to_report(db, [item.name for item in message.results])
 
 
-DAY = 86400.0
 _GPU_TYPES = {"CUDA": "NVIDIA", "AMD": "ATI"}  # old and new names of the same
 
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from cobblestone.domain.errors import NotFound
 from cobblestone.domain.people import ConsentKind, Scope, User
+from cobblestone.domain.values import DAY
 from cobblestone.server.accounts import ownership
 from cobblestone.server.accounts.security import AccountSecurity
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
@@ -28,7 +29,6 @@ from cobblestone.store.work import submitters
 
 TOKEN_DAYS = (30, 90, 365)
 MAX_TOKENS = 20
-DAY = 86400.0
 
 
 class SecurityPages(Pages[ProjectSite]):

@@ -18,8 +18,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from cobblestone.domain.people import User
-from cobblestone.domain.statistics import SECONDS_PER_DAY
-from cobblestone.domain.values import UserId, form_of
+from cobblestone.domain.values import DAY, UserId, form_of
 from cobblestone.policy.credit.history import Badge, BadgeKind, BadgeRules
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
@@ -33,7 +32,7 @@ from cobblestone.store.engine.database import Database
 from cobblestone.store.people import users
 
 MAX_CODE = 2000
-FLOP_PER_GFLOPS_DAY = 1e9 * SECONDS_PER_DAY
+FLOP_PER_GFLOPS_DAY = 1e9 * DAY
 
 
 @dataclass(frozen=True, slots=True)

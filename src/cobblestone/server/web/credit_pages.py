@@ -12,8 +12,7 @@ from starlette.responses import Response
 from cobblestone.domain.apps import App
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import Team, User
-from cobblestone.domain.statistics import SECONDS_PER_DAY
-from cobblestone.domain.values import AppId, HostId, TeamId, UserId
+from cobblestone.domain.values import DAY, AppId, HostId, TeamId, UserId
 from cobblestone.policy.credit.history import CreditPeriod, day_of, slot_days, slots
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.web.presentation.plots import DAYS_SHOWN, Value, history_plot
@@ -83,7 +82,7 @@ class CreditPages(Pages[ProjectSite]):
                 [Value(part.day, part.granted, part.average, part.n_results) for part in parts]
             ),
             step=step,
-            first=rows[0].day * SECONDS_PER_DAY if rows else None,
+            first=rows[0].day * DAY if rows else None,
             total_results=rows[-1].total_results if rows else 0,
             milestones=reached,
         )

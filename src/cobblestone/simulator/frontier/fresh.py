@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.values import DAY, HOUR, float_sum
 from cobblestone.ops.policies import read_choice
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.published.round_robin import RoundRobinBackends
@@ -34,8 +34,6 @@ from cobblestone.simulator.paper.cells import run_cells
 from cobblestone.simulator.report.picture import load_matplotlib, save_picture
 from cobblestone.simulator.report.statistics import Estimate, estimate
 from cobblestone.simulator.world.distributions import (
-    DAY,
-    HOUR,
     JobSizes,
     OnOff,
     PeriodKind,

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import Protocol
 
 from cobblestone.domain.errors import CobblestoneError
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.values import DAY, float_sum
 from cobblestone.simulator.host.books import Books, SimTask
 from cobblestone.simulator.world.distributions import Streams
-from cobblestone.simulator.world.scenario import DAY, HostModel, OnOff, Scenario
+from cobblestone.simulator.world.scenario import HostModel, OnOff, Scenario
 
 NEVER = math.inf
 #: Seconds of computing that count as none, against rounding of the last digit.

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from cobblestone.domain.values import DAY, HOUR
 from cobblestone.ops.policies import read_choice
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.published.round_robin import PURE
@@ -17,8 +18,6 @@ from cobblestone.simulator.host.books import FiguresOfMerit
 from cobblestone.simulator.host.run import simulate
 from cobblestone.simulator.report.statistics import estimate
 from cobblestone.simulator.world.scenario import (
-    DAY,
-    HOUR,
     AppModel,
     Compatibility,
     HostModel,

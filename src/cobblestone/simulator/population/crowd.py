@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from cobblestone.domain.values import DAY
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.published.round_robin import PURE, RoundRobinBackends
 from cobblestone.simulator.host.books import Books
@@ -17,7 +18,7 @@ from cobblestone.simulator.host.driver import Network, Server
 from cobblestone.simulator.host.engine import ClientModel, HostRun
 from cobblestone.simulator.host.run import make_client
 from cobblestone.simulator.world.distributions import Streams, exponential
-from cobblestone.simulator.world.scenario import DAY, HostModel, Scenario
+from cobblestone.simulator.world.scenario import HostModel, Scenario
 
 #: Makes the projects' sides of a host's contacts, from its model, its number and its random streams.
 DoorsOf = Callable[[HostModel, int, Streams], Sequence[Server]]

@@ -29,7 +29,7 @@ from operator import add
 from cobblestone.domain.errors import ConfigError
 from cobblestone.domain.hosts import CPU as CPU_RESOURCE
 from cobblestone.domain.hosts import Host, HostDescription
-from cobblestone.domain.values import AppId, HostId, UserId, float_sum
+from cobblestone.domain.values import DAY, AppId, HostId, UserId, float_sum
 from cobblestone.ops.policies import watched
 from cobblestone.policy.client.choice import Faults2007, PolicyChoice
 from cobblestone.policy.client.core.events import ContactProject
@@ -45,7 +45,7 @@ from cobblestone.simulator.host.server import draw_luck, job_peak, job_speed
 from cobblestone.simulator.population.crowd import Crowd
 from cobblestone.simulator.population.shared_project import ProjectTally, SharedProject
 from cobblestone.simulator.world.distributions import Streams
-from cobblestone.simulator.world.scenario import DAY, HostModel, ProjectModel, Scenario
+from cobblestone.simulator.world.scenario import HostModel, ProjectModel, Scenario
 from cobblestone.sweep.backends import Backend
 from cobblestone.sweep.grid import run_grid
 

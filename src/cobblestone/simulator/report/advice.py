@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.values import DAY, HOUR, float_sum
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.simulator.host.books import compute_metrics
 from cobblestone.simulator.host.server import job_speed
@@ -28,7 +28,7 @@ from cobblestone.simulator.population.run import PopulationRun, Shard, require_p
 from cobblestone.simulator.report.picture import literal, load_matplotlib, save_picture
 from cobblestone.simulator.report.population import view_of
 from cobblestone.simulator.report.statistics import Estimate, estimate, paired
-from cobblestone.simulator.world.scenario import DAY, HOUR, HostModel, Preferences, ProjectModel, Scenario
+from cobblestone.simulator.world.scenario import HostModel, Preferences, ProjectModel, Scenario
 from cobblestone.sweep.backends import Backend
 from cobblestone.sweep.grid import run_grid
 

@@ -9,10 +9,9 @@ from html import escape
 from itertools import groupby
 
 from cobblestone.domain.texts import several
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.values import DAY, HOUR, float_sum
 from cobblestone.simulator.host.run import RunResult
 from cobblestone.simulator.report.picture import RunRecording, Spell
-from cobblestone.simulator.world.scenario import DAY, HOUR
 
 #: Decisions shown at most; a longer window says how many it leaves out.
 MAX_DECISIONS = 5000

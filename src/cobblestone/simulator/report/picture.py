@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.values import DAY
 from cobblestone.ops.installation import how_to_install
 from cobblestone.simulator.host.books import SimTask
-from cobblestone.simulator.world.scenario import DAY, Scenario
+from cobblestone.simulator.world.scenario import Scenario
 
 MAX_SPELLS = 200_000
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.values import DAY, HOUR, float_sum
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.events import from_plain, to_plain
 from cobblestone.simulator.code_version import code_version
@@ -17,7 +17,7 @@ from cobblestone.simulator.population.run import PopulationRun, Shard, run_shard
 from cobblestone.simulator.population.shared_project import ProjectTally
 from cobblestone.simulator.report.picture import colour, literal, load_matplotlib, save_picture
 from cobblestone.simulator.report.statistics import Estimate, estimate, paired
-from cobblestone.simulator.world.scenario import DAY, HOUR, HostModel, Scenario
+from cobblestone.simulator.world.scenario import HostModel, Scenario
 from cobblestone.sweep.backends import Backend
 from cobblestone.sweep.grid import run_grid
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, cast, get_args
 
 from cobblestone.domain.errors import ConfigError
-from cobblestone.domain.values import float_sum, value
+from cobblestone.domain.values import DAY, float_sum, value
 
 
 class Uniform(Protocol):
@@ -118,8 +118,6 @@ def normal_of(u: float) -> float:
     return -z if u < 0.5 else z
 
 
-DAY = 86400.0
-HOUR = 3600.0
 #: Seconds; of longer ones, or with more periods, no run would end.
 LONGEST_TRACE = 1e12
 MAX_PERIODS = 10_000_000

@@ -17,8 +17,9 @@ import math
 from pathlib import Path
 
 from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.values import DAY, HOUR
 from cobblestone.simulator.world.distributions import Streams
-from cobblestone.simulator.world.scenario import DAY, HOUR, HostModel, OnOff, pick_weighted
+from cobblestone.simulator.world.scenario import HostModel, OnOff, pick_weighted
 
 MEAN_FLOPS = 2.2e9
 STDEV_FLOPS = 0.7e9

@@ -8,19 +8,10 @@ from bisect import bisect_left
 from dataclasses import field
 from typing import Literal
 
-from cobblestone.domain.values import value
+from cobblestone.domain.values import DAY, HOUR, value
 from cobblestone.policy.client.choice import Faults2007
 from cobblestone.policy.client.own.lateness import WASTE_AVERSION
-from cobblestone.simulator.world.distributions import (
-    DAY,
-    HOUR,
-    Checked,
-    JobSizes,
-    OnOff,
-    ProgressCurve,
-    require,
-    within,
-)
+from cobblestone.simulator.world.distributions import Checked, JobSizes, OnOff, ProgressCurve, require, within
 
 __all__ = [
     "DAY", "HOUR", "AppModel", "Compatibility", "Gpus", "HostModel", "JobSizes", "OnOff", "Preferences", "ProgressCurve",

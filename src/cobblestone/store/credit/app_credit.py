@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import takewhile
 
-from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
-from cobblestone.domain.values import AppId, value
+from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.domain.values import DAY, AppId, value
 from cobblestone.policy.credit.rac import OWNERS, SMALLEST_IDLE, corrected, credited, idle_decayed, joined
 from cobblestone.store.averages import CREDIT
 from cobblestone.store.credit.credit_facts import EntryAmount
@@ -262,7 +262,7 @@ def find_idle(
     beyond = f"FROM {table.name} WHERE ({columns}) > ({places}) ORDER BY {columns} LIMIT"
     rows = db.query(
         f"SELECT * FROM (SELECT {columns}, expavg_credit, expavg_time {beyond} {IDLE_PAGE}) page"
-        f" WHERE expavg_credit > {SMALLEST_IDLE} AND ? - expavg_time >= {SECONDS_PER_DAY}",
+        f" WHERE expavg_credit > {SMALLEST_IDLE} AND ? - expavg_time >= {DAY}",
         (*after, now),
     )
     last = db.one(f"SELECT {columns} {beyond} 1 OFFSET {IDLE_PAGE - 1}", after)

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 
 import msgspec
 
-from cobblestone.domain.values import AppVersionId, BatchId, ResultId
+from cobblestone.domain.values import DAY, AppVersionId, BatchId, ResultId
 from cobblestone.domain.work import Outcome, ValidateState, WorkunitError
 from cobblestone.policy.dispatch.rollout import RolloutPlan, StageRecord
 from cobblestone.policy.lifecycle import states
@@ -32,7 +32,6 @@ from cobblestone.store.work.rows import RESULTS, last_words, stderr_of_results
 #: Rates look at the newest so many results.
 RATE_WINDOW = 50_000
 
-_DAY = 86400.0
 _PARKED = f"retry_time >= {PARKED_UNTIL:.0f}"
 _CALLED_AGAIN = f"handler_failures > 0 AND retry_time < {PARKED_UNTIL:.0f}"
 
@@ -109,7 +108,7 @@ class ProjectFigures:
 
 def project_figures(db: Database, *, now: float) -> ProjectFigures:
     """Count what waits and runs at ``now`` (Unix seconds)."""
-    times = {"transition": now, "hosts_active": now - _DAY}
+    times = {"transition": now, "hosts_active": now - DAY}
     counts = {
         name: int(db.value(sql, (times[name],) if name in times else ())) for name, sql in _COUNTS.items()
     }
@@ -204,7 +203,7 @@ class ProjectCounters:
 
 def project_counters(db: Database, *, now: float) -> ProjectCounters:
     """Return the project's figures, and how results of the last day ended."""
-    rows = endings(db, since=now - _DAY)
+    rows = endings(db, since=now - DAY)
     return ProjectCounters(project_figures(db, now=now), rows, sum((row.endings for row in rows), Endings()))
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cobblestone.domain.people import User
-from cobblestone.domain.statistics import SECONDS_PER_DAY, CreditStatement, RecentAverage
-from cobblestone.domain.values import AppId, HostId, UserId, WorkunitId
+from cobblestone.domain.statistics import CreditStatement, RecentAverage
+from cobblestone.domain.values import DAY, AppId, HostId, UserId, WorkunitId
 from cobblestone.domain.work import Outcome, Result, ServerState, TaskState, ValidateState
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.policy.lifecycle import states
@@ -301,7 +301,7 @@ class ProjectStateCounts:
 
 def project_counts(db: Database, *, now: float) -> ProjectStateCounts:
     """Count what waits, runs and was done."""
-    day_ago = now - SECONDS_PER_DAY
+    day_ago = now - DAY
     first_entry = _first_id_since(db, "credit_entry", "time", day_ago)
     last_entry = db.number("SELECT max(id) FROM credit_entry")
 

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from cobblestone.api_schema.account_manager import AccountSums
 from cobblestone.domain.exports import MAX_BATCH, CountedJobState
+from cobblestone.domain.values import DAY
 from cobblestone.domain.work import TaskState
 from cobblestone.store.credit.ledger import IS_GRANT
 from cobblestone.store.credit.ledger_state import provisional_credit
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.operation.page_queries import TASK_CONDITIONS, TASK_STATE
 
-DAY = 86400.0
 CREDIT_PER_FLOP = 200.0 / (DAY * 1e9)
 _RUNS = TASK_CONDITIONS[TaskState.IN_PROGRESS]
 _NOT_DECIDED = f"({_RUNS} OR {TASK_CONDITIONS[TaskState.WAITING]})"

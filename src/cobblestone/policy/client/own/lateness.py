@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from cobblestone.domain.values import value
+from cobblestone.domain.values import DAY, value
 
 #: Seconds of computing after which an observation has lost all but 1/e of its weight.
 MEMORY = 30 * 86400.0
@@ -79,7 +79,6 @@ class Interruptions:
 LUCK = 2.0
 #: Jobs of one project that may be given up in a day, per processor.
 GIVEN_UP_PER_DAY = 2.0
-SECONDS_PER_DAY = 86400.0
 
 
 def can_be_in_time(
@@ -101,7 +100,7 @@ class GivingUp:
         full = GIVEN_UP_PER_DAY * ncpus
         if self.since is None:
             return GivingUp(left=full, since=now)
-        days = max(0.0, now - self.since) / SECONDS_PER_DAY  # a clock that is set back takes nothing away
+        days = max(0.0, now - self.since) / DAY  # a clock that is set back takes nothing away
         return GivingUp(left=min(full, self.left + days * full), since=now)
 
     @property

@@ -18,12 +18,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from cobblestone.domain.values import float_sum
+from cobblestone.domain.values import DAY, float_sum
 from cobblestone.policy.client.core.state import ClientJob, CoreState
 
-SECONDS_PER_DAY = 86400.0
 #: Short-term debt is kept within plus or minus this many seconds.
-MAX_SHORT_TERM_DEBT = SECONDS_PER_DAY
+MAX_SHORT_TERM_DEBT = DAY
 
 
 def is_overworked(long_term_debt: float, *, slice_seconds: float) -> bool:
@@ -101,7 +100,7 @@ def update_cpu_efficiency(efficiency: float, wall: float, cpu: float) -> float:
     """
     if wall < 0.01:
         return efficiency
-    weight = math.exp(-wall / SECONDS_PER_DAY)
+    weight = math.exp(-wall / DAY)
     return weight * efficiency + (1.0 - weight) * (cpu / wall)
 
 

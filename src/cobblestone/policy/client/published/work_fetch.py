@@ -11,13 +11,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cobblestone.domain.values import float_sum, value
+from cobblestone.domain.values import DAY, float_sum, value
 from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.estimates import DCF_TRUSTED
 from cobblestone.policy.client.published.debts import is_overworked
 from cobblestone.policy.client.published.round_robin import RoundRobinOutcome
 
-SECONDS_PER_DAY = 86400.0
 #: The client looks at work fetch at most this often (seconds) without being asked.
 FETCH_PERIOD = 60.0
 #: ... and at most this often while jobs in deadline trouble hold it back.
@@ -240,7 +239,7 @@ def _why_not(outcome: RoundRobinOutcome) -> tuple[Why, ...]:
 
 def report_due(*, report_deadline: float, completed_at: float, buffer_min: float) -> float:
     """Return the time from which on a finished job alone is reason enough to contact its project."""
-    return min(report_deadline - max(SECONDS_PER_DAY, buffer_min), completed_at + SECONDS_PER_DAY)
+    return min(report_deadline - max(DAY, buffer_min), completed_at + DAY)
 
 
 def next_fetch_check(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from cobblestone.domain.values import DAY
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.events import from_plain
 from cobblestone.policy.client.core.protocol import Changes, Policy
@@ -33,7 +34,6 @@ from cobblestone.policy.client.recent.work_fetch import MIN_BUFFER, FetchSetting
 
 #: Jobs of a project that are given up in a day at most.
 GIVEN_UP_A_DAY = 10
-DAY = 86400.0
 
 
 @dataclass(slots=True)

@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from cobblestone.domain.values import float_sum, value
+from cobblestone.domain.values import DAY, float_sum, value
 from cobblestone.policy.client.core.state import CoreState
 
-SECONDS_PER_DAY = 86400.0
 #: Credit per FLOP.
-CREDIT_PER_FLOP = 200.0 / (SECONDS_PER_DAY * 1e9)
+CREDIT_PER_FLOP = 200.0 / (DAY * 1e9)
 #: What a GPU is taken to achieve of its peak.
 GPU_EFFICIENCY = 0.2
 #: An accounting interval longer than this (seconds) is a sleep of the machine and is dropped.
@@ -86,8 +85,8 @@ def update_rec(rec: float, *, credit: float, seconds: float, half_life: float) -
         return rec
     gone = -math.expm1(-seconds * math.log(2.0) / half_life)
     if gone <= 1e-6:
-        return rec + math.log(2.0) * credit * SECONDS_PER_DAY / half_life
-    return rec * (1.0 - gone) + gone * credit / (seconds / SECONDS_PER_DAY)
+        return rec + math.log(2.0) * credit * DAY / half_life
+    return rec * (1.0 - gone) + gone * credit / (seconds / DAY)
 
 
 def priority_terms(share: float, share_sum: float) -> tuple[float, float]:

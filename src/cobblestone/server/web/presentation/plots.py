@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cobblestone.domain.statistics import SECONDS_PER_DAY
+from cobblestone.domain.values import DAY
 from cobblestone.policy.credit.history import CreditDay, day_of, slot_days
 from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
@@ -66,14 +66,11 @@ def credit_plot(days: Sequence[CreditDay], *, now: float) -> CreditPlot | None:
     """Draw the last of ``days`` (in order, without gaps, ending today); return None if there is nothing to show."""
     before, shown = days[-DAYS_NEEDED], days[-DAYS_SHOWN:]
     # An average is that of its day's end; today has only come as far as now.
-    ends = [*range(DAYS_SHOWN), DAYS_SHOWN - 1 + now / SECONDS_PER_DAY - shown[-1].day]
+    ends = [*range(DAYS_SHOWN), DAYS_SHOWN - 1 + now / DAY - shown[-1].day]
     return _drawing(
         [Value(item.day, item.granted, item.average, item.n_results) for item in shown],
         [(end, item.average) for end, item in zip(ends, (before, *shown), strict=True)],
-        [
-            (place, day(shown[place].day * SECONDS_PER_DAY).rsplit(" ", 1)[0])
-            for place in range(2, DAYS_SHOWN - 3, 7)
-        ],
+        [(place, day(shown[place].day * DAY).rsplit(" ", 1)[0]) for place in range(2, DAYS_SHOWN - 3, 7)],
     )
 
 
@@ -93,7 +90,7 @@ def history_plot(values: Sequence[Value], *, averages: bool = True) -> CreditPlo
     return _drawing(
         values,
         [(0.0, 0.0), *((place + 1.0, item.average) for place, item in enumerate(values))] if averages else [],
-        [(place, day(values[place].day * SECONDS_PER_DAY)) for place in range(step // 2, len(values), step)],
+        [(place, day(values[place].day * DAY)) for place in range(step // 2, len(values), step)],
     )
 
 
@@ -123,7 +120,7 @@ def _drawing(
                 y=round(y(item.amount), 1),
                 width=round(bar_width, 1),
                 height=round(y(0) - y(item.amount), 1),
-                date=day(item.day * SECONDS_PER_DAY),
+                date=day(item.day * DAY),
                 granted=item.amount,
                 average=item.average,
                 n_results=round(item.n_results),

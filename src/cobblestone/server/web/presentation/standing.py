@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.people import Team, User
-from cobblestone.domain.statistics import SECONDS_PER_DAY, Contribution, CreditStatement
+from cobblestone.domain.statistics import Contribution, CreditStatement
+from cobblestone.domain.values import DAY
 from cobblestone.policy.credit import history
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.web.presentation.plots import CreditPlot
@@ -48,7 +49,7 @@ class CreditHistories:
         if now < good_until:
             return days
         first_day = history.day_of(now) - n_days + 1
-        since = (first_day - history.WARM_UP_DAYS) * SECONDS_PER_DAY
+        since = (first_day - history.WARM_UP_DAYS) * DAY
         days = await self._ctx.store.aread(
             lambda db: history.credit_history(
                 ledger_marks(db, owner, since=since), created=created, first_day=first_day, now=now
@@ -78,7 +79,7 @@ def write_csv(days: Sequence[history.CreditDay]) -> bytes:
 
 def date_of(day: int) -> str:
     """Return a day (days since 1970, UTC) as 2026-11-22."""
-    return datetime.fromtimestamp(day * SECONDS_PER_DAY, UTC).strftime("%Y-%m-%d")
+    return datetime.fromtimestamp(day * DAY, UTC).strftime("%Y-%m-%d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
