@@ -269,14 +269,7 @@ class Contacts:
     async def _contact(self, content: ProjectContent, wanted: ev.ContactProject) -> None:
         project, ports, loop = content.project, self._ports, self._loop
         if project.master_url_fetch_pending or not project.scheduler_urls:
-            try:
-                project.scheduler_urls, project.asks_about_files = await fetch_schedulers(
-                    ports.connections.http, project.master_url
-                )
-            except ProjectNotReached:
-                project.master_fetch_failures += 1
-                raise
-            project.master_url_fetch_pending, project.master_fetch_failures = False, 0
+            await self._find_schedulers(project)
         if not self._attached(content):
             return
         project.rpc_seqno += 1
@@ -322,6 +315,18 @@ class Contacts:
         ports.transfers.poll()
         if project.detach_when_done and not content.jobs:
             loop.background(self.detach(content))
+
+    async def _find_schedulers(self, project: ProjectRecord) -> None:
+        """Read the addresses of the project's schedulers from its page."""
+        http = self._ports.connections.http
+        try:
+            project.scheduler_urls, project.asks_about_files = await fetch_schedulers(
+                http, project.master_url
+            )
+        except ProjectNotReached:
+            project.master_fetch_failures += 1
+            raise
+        project.master_url_fetch_pending, project.master_fetch_failures = False, 0
 
     def _least_delay(self, wanted: ev.ContactProject, taken: TakenReply) -> float:
         """Return the seconds without contact after any reply: twice as long each time that reports stay unacknowledged."""

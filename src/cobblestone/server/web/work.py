@@ -82,21 +82,9 @@ class WorkPages(Pages[ProjectSite]):
         )
         own = is_owner(visit.viewer, user)
 
-        def read(db: Database) -> dict[str, Any]:
-            rows = page_queries.list_tasks(db, owner, state=state, before=before)
-            own_hosts = hosts.hosts_of_user(db, user.id, limit=200)
-            return {
-                "tasks": rows[: page_queries.PAGE_SIZE],
-                "older_id": rows[page_queries.PAGE_SIZE - 1].result.id
-                if len(rows) > page_queries.PAGE_SIZE
-                else None,
-                "counts": page_queries.count_tasks(db, owner),
-                "apps": apps.apps_in_use(db),
-                "records": page_queries.records_of_computer(db, host.id) if host else (),
-                "hosts": own_hosts if own else [item for item in own_hosts if not item.hidden],
-            }
-
-        found = await visit.read(read)
+        found = await visit.read(
+            lambda db: _list_of_tasks(db, owner, user, host, state=state, before=before, own=own)
+        )
         archived = await asyncio.to_thread(
             count_archived,
             visit.ctx.archive.path,
@@ -173,6 +161,31 @@ class WorkPages(Pages[ProjectSite]):
             }
 
         return visit.show("workunit.html", **await visit.read(read))
+
+
+def _list_of_tasks(
+    db: Database,
+    owner: TaskOwner,
+    user: User,
+    host: Host | None,
+    *,
+    state: TaskState | None,
+    before: int | None,
+    own: bool,
+) -> dict[str, Any]:
+    """Return a page of tasks, and what the lists above it offer."""
+    rows = page_queries.list_tasks(db, owner, state=state, before=before)
+    own_hosts = hosts.hosts_of_user(db, user.id, limit=200)
+    return {
+        "tasks": rows[: page_queries.PAGE_SIZE],
+        "older_id": rows[page_queries.PAGE_SIZE - 1].result.id
+        if len(rows) > page_queries.PAGE_SIZE
+        else None,
+        "counts": page_queries.count_tasks(db, owner),
+        "apps": apps.apps_in_use(db),
+        "records": page_queries.records_of_computer(db, host.id) if host else (),
+        "hosts": own_hosts if own else [item for item in own_hosts if not item.hidden],
+    }
 
 
 def _state(text: str) -> TaskState | None:

@@ -131,6 +131,34 @@ class JobMaker:
                     f"the input {slots[place].name!r} would be called {inputs[place].open_name!r} in the program's folder, like"
                     " another file. Give the input another name."
                 )
+        command_line = self._command_line(body, slots, inputs, outputs, arguments)
+        limits = self.limits if body.limits is None else limits_with(body.limits, self.limits)
+        target = self.target if body.target is None else target_from(body.target)
+        rules = self.app.rules_of_jobs
+        if target.one_person:
+            rules = replace(rules, min_quorum=1, target_nresults=1)
+        return NewJob(
+            label=body.name,
+            command_line=command_line,
+            input_files=inputs,
+            output_specs=self.app.output_specs,
+            target=target,
+            size_class=size_class_of_job(self.app, limits) if body.size_class is None else body.size_class,
+            limits=limits,
+            rules=rules,
+            priority=body.priority,
+            fixed_credit=self.app.fixed_credit if body.credit is None else body.credit,
+        )
+
+    def _command_line(
+        self,
+        body: JobBody,
+        slots: Sequence[job_form.InputSlot],
+        inputs: Sequence[InputFile],
+        outputs: Mapping[str, str],
+        arguments: Sequence[str],
+    ) -> str:
+        """Return the job's command line.  Raises JobError: arguments that it misses, does not know, or are too long."""
         if self.form.command:
             missing = [name for name in arguments if name not in body.args]
             if missing:
@@ -155,23 +183,7 @@ class JobMaker:
         if len(command_line.encode()) > MAX_COMMAND_LINE:
             why = phrase("its command line exceeds {n} bytes: put values into a file.", n=MAX_COMMAND_LINE)
             raise JobError(why)
-        limits = self.limits if body.limits is None else limits_with(body.limits, self.limits)
-        target = self.target if body.target is None else target_from(body.target)
-        rules = self.app.rules_of_jobs
-        if target.one_person:
-            rules = replace(rules, min_quorum=1, target_nresults=1)
-        return NewJob(
-            label=body.name,
-            command_line=command_line,
-            input_files=inputs,
-            output_specs=self.app.output_specs,
-            target=target,
-            size_class=size_class_of_job(self.app, limits) if body.size_class is None else body.size_class,
-            limits=limits,
-            rules=rules,
-            priority=body.priority,
-            fixed_credit=self.app.fixed_credit if body.credit is None else body.credit,
-        )
+        return command_line
 
     def _slots(self, body: JobBody) -> list[job_form.InputSlot]:
         """Return the slot of each given input.  All slots of the form must be filled."""
