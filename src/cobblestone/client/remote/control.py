@@ -238,7 +238,10 @@ class ClientCommands:
         self._client.apply_conditions()
 
     def suspend_gpu(self, device: str, number: int, *, suspended: bool) -> None:
-        """Switch one GPU off for jobs, or on again."""
+        """Switch one GPU off for jobs, or on again.  Raises NotFound for one that is not there."""
+        here = any(each.name == device and number < each.count for each in self._conditions.devices().gpus)
+        if suspended and not here:
+            raise NotFound(f"No GPU {device}:{number} was found on this computer")
         notes = self._state.notes
         off = set(notes.suspended_gpus.get(device, ()))
         (off.add if suspended else off.discard)(number)

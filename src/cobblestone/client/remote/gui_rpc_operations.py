@@ -309,7 +309,9 @@ class Operations:
         known = self._state.notes.manager
         if not given.flag("use_config_file") and not given.text("url"):
             self._manager.leave()
-        elif given.flag("use_config_file") and known:
+        elif given.flag("use_config_file"):
+            if known is None:
+                raise NotFound("no account manager is in use")
             self._manager.use(url=known.url)
         else:
             self._manager.use(
