@@ -13,10 +13,12 @@ import shutil
 from dataclasses import asdict
 from pathlib import Path
 
+import psutil
+
 from cobblestone.client.records.folders import PASSWORD_FILE, DataFolder
 from cobblestone.client.records.identity import VERSION, platforms
 from cobblestone.client.records.state import DATABASE, ClientDatabase
-from cobblestone.domain.errors import ConfigError, Conflict, RemoteProtocolError
+from cobblestone.domain.errors import Busy, ConfigError, Conflict, RemoteProtocolError
 from cobblestone.domain.values import form_of
 from cobblestone.ops.files import write_private
 from cobblestone.wire.client.gui_rpc import daily_transfers
@@ -47,7 +49,11 @@ def adopt(root: Path) -> dict[str, int]:
     """
     folders = DataFolder(root)
     if (folders.root / DATABASE).exists():
-        raise Conflict(f"{root} is already used by this client: there is nothing to take over.")
+        raise Conflict(
+            f"{root} is already used by this client. If a BOINC client has gone on with its jobs since,"
+            f" move {DATABASE} elsewhere first."
+        )
+    _refuse_running(folders.root)
     adopted = _read_state(folders.root)
     state = ClientDatabase(folders.root)
     try:
@@ -71,13 +77,21 @@ def adopt(root: Path) -> dict[str, int]:
 def _read_state(root: Path) -> StateFile:
     problems: list[str] = []
     for name in STATE_FILES:
-        with contextlib.suppress(FileNotFoundError):
-            try:
-                return read_whole_state((root / name).read_bytes())
-            except (RemoteProtocolError, OSError) as error:
-                problems.append(f"{name}: {error}")
-    reason = "; ".join(problems) or f"it holds no {STATE_FILES[0]}"
+        try:
+            return read_whole_state((root / name).read_bytes())
+        except FileNotFoundError:
+            continue
+        except (RemoteProtocolError, OSError) as error:
+            problems.append(f"{name}: {getattr(error, 'strerror', None) or error}")
+    reason = "; ".join(problems) or f"it holds no {STATE_FILES[0]}, as a BOINC client's data directory does"
     raise ConfigError(f"{root} cannot be taken over: {reason}.")
+
+
+def _refuse_running(root: Path) -> None:
+    """Find a client that takes no lock because its configuration allows several of them.  Raises Busy."""
+    for process in psutil.process_iter(("name", "cwd")):
+        if process.info["name"] == "boinc" and process.info["cwd"] == str(root.resolve()):
+            raise Busy(f"A BOINC client is running in {root} (process {process.pid}). Stop it first.")
 
 
 def _keep(state: ClientDatabase, folders: DataFolder, adopted: StateFile) -> None:
