@@ -76,7 +76,7 @@ def test_a_job_of_the_stock_client_is_finished_by_ours(live: Callable[..., LiveP
 
 
 def test_a_folder_without_a_readable_state_is_refused_in_words(tmp_path: Path):
-    with pytest.raises(ConfigError, match="taken over: it holds no client_state.xml"):
+    with pytest.raises(ConfigError, match=r"taken over: it holds no client_state\.xml"):
         adopt(tmp_path)
     (tmp_path / "client_state.xml").mkdir()
     with pytest.raises(ConfigError, match=r"taken over: client_state.xml: Is a directory\."):

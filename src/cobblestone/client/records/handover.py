@@ -1,7 +1,5 @@
 """Migration from BOINC's client to this one, and back.
 
-Going over to this client from another one of the family.
-
 The data directory of a stopped client is taken over where it lies: projects, account keys, files, jobs, credit, accounting.
 """
 
