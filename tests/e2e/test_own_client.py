@@ -286,7 +286,7 @@ def test_a_second_client_stays_out_of_the_directory(own: Callable[..., OwnClient
 
 def test_a_damaged_state_file_is_refused_in_words(tmp_path: Path):
     (tmp_path / "cobblestone_client.sqlite").write_bytes(b"this is no database" * 100)
-    with pytest.raises(StoreError, match="cannot be opened.* It is damaged: move it away"):
+    with pytest.raises(StoreError, match=r"cannot be opened.* It is damaged: move it away"):
         ClientDatabase(tmp_path)
 
 
