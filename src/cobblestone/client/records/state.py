@@ -444,7 +444,10 @@ def _prepare(path: Path, on_failure: contextlib.ExitStack) -> sqlite3.Connection
             database.execute(f"PRAGMA user_version = {FORMAT}")
         path.chmod(0o600)  # it holds account keys
     except (sqlite3.Error, OSError) as error:
-        damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+        damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+            sqlite3.SQLITE_CORRUPT,
+            sqlite3.SQLITE_NOTADB,
+        )
         advice = (
             "It is damaged: move it away and start again; projects can be attached again."
             if damaged
