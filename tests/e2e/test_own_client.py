@@ -113,6 +113,10 @@ def test_debians_tool_sees_and_controls_it(live: Callable[..., LiveProject], own
         what="suspension",
     )
     client.boinccmd("--task", project.url, running.name, "resume")
+    client.boinccmd("--project", project.url, "detach_when_done")
+    assert "don't request more work: yes" in client.boinccmd("--get_project_status")
+    client.boinccmd("--project", project.url, "dont_detach_when_done")
+    assert "don't request more work: no" in client.boinccmd("--get_project_status")
     client.boinccmd("--project", project.url, "nomorework")
     assert "don't request more work: yes" in client.boinccmd("--get_project_status")
     client.boinccmd("--set_run_mode", "never", "0")

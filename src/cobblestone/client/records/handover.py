@@ -47,10 +47,7 @@ def adopt(root: Path) -> dict[str, int]:
     """
     folders = DataFolder(root)
     if (folders.root / DATABASE).exists():
-        raise Conflict(
-            f"{root} is already used by this client. If a BOINC client has gone on with its jobs since,"
-            f" move {DATABASE} elsewhere first."
-        )
+        raise Conflict(f"{root} is already used by this client. To take it over again, move {DATABASE} away.")
     _refuse_running(folders.root)
     adopted = _read_state(folders.root)
     state = ClientDatabase(folders.root)

@@ -444,14 +444,8 @@ def _prepare(path: Path, on_failure: contextlib.ExitStack) -> sqlite3.Connection
             database.execute(f"PRAGMA user_version = {FORMAT}")
         path.chmod(0o600)  # it holds account keys
     except (sqlite3.Error, OSError) as error:
-        damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (
-            sqlite3.SQLITE_CORRUPT,
-            sqlite3.SQLITE_NOTADB,
-        )
-        advice = (
-            "It is damaged: move it away and start again; projects can be attached again."
-            if damaged
-            else "Is the disk full, or read-only? Then leave the file where it is, and start again when there is room."
-        )
+        advice = "Is the disk full, or read-only?"
+        if type(error) is sqlite3.DatabaseError:  # none of its special kinds, as when the disk is full
+            advice = "It is damaged: move it away and start again; projects can be attached again."
         raise StoreError(f"{path} cannot be opened: {error}. {advice}") from error
     return database

@@ -84,9 +84,7 @@ MAX_TEAMS = 100
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
 _EMAIL = re.compile(r"[^\s@<>\",;:\\]{1,64}@[^\s@<>\"',;:\\.]+(?:\.[^\s@<>\"',;:\\.]+)+")
 #: A character that leaves something to click on: Python counts fillers, blanks and selectors of variants as printable, too.
-_VISIBLE = re.compile(
-    "[^\\s\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
+_VISIBLE = re.compile("[^\\s\u034f\u115f\u1160\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _HASH = re.compile(r"[0-9a-f]{32}")
 _CONTROLS = dict.fromkeys((*range(0x20), 0x7F))
 _CONTROLS_OF_TEXTS = {code: None for code in _CONTROLS if code != ord("\n")}

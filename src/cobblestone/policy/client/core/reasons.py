@@ -112,19 +112,16 @@ SENTENCES: dict[str, str] = {
 
 #: Why an activity is suspended, by the ``cause`` that a reason names.
 CAUSES: dict[str, str] = {
-    **dict.fromkeys(
-        ("run_mode_never", "gpu_mode_never", "network_mode_never"), "switched off by the volunteer"
-    ),
+    **dict.fromkeys(("run_mode_never", "gpu_mode_never", "network_mode_never"), "switched off by you"),
+    **dict.fromkeys(("exclusive_app", "exclusive_gpu_app"), "a program with exclusive use is running"),
     **dict.fromkeys(("time_of_day", "network_time_of_day"), "not allowed at this time of day"),
     "start_delay": "the client has just started",
     "hot": "the computer is hot",
     "no_recent_input": "the computer has not been used for a while",
-    "exclusive_app": "a program with exclusive use of the computer is running",
     "other_load": "other programs need the CPUs",
     "battery_charge": "the battery is low",
     "battery_heat": "the battery is hot",
     "user_active": "the computer is in use",
-    "exclusive_gpu_app": "a program with exclusive use of the GPU is running",
     "quota": "the limit of transfers is reached",
     "benchmarks": "the computer's speed is being measured",
     "batteries": "the computer runs on battery",
