@@ -48,7 +48,9 @@ def adopt(root: Path) -> dict[str, int]:
     folders = DataFolder(root)
     if (folders.root / DATABASE).exists():
         raise Conflict(f"{root} is already used by this client. To take it over again, move {DATABASE} away.")
-    _refuse_running(folders.root)
+    for process in psutil.process_iter(("name", "cwd")):  # a client that allows several of them takes no lock
+        if process.info["name"] == "boinc" and process.info["cwd"] == str(folders.root.resolve()):
+            raise Busy(f"A BOINC client is running in {root} (process {process.pid}). Stop it first.")
     adopted = _read_state(folders.root)
     state = ClientDatabase(folders.root)
     try:
@@ -80,13 +82,6 @@ def _read_state(root: Path) -> StateFile:
             problems.append(f"{name}: {getattr(error, 'strerror', None) or error}")
     reason = "; ".join(problems) or f"it holds no {STATE_FILES[0]}, as a BOINC client's data directory does"
     raise ConfigError(f"{root} cannot be taken over: {reason}.")
-
-
-def _refuse_running(root: Path) -> None:
-    """Find a client that takes no lock because its configuration allows several of them.  Raises Busy."""
-    for process in psutil.process_iter(("name", "cwd")):
-        if process.info["name"] == "boinc" and process.info["cwd"] == str(root.resolve()):
-            raise Busy(f"A BOINC client is running in {root} (process {process.pid}). Stop it first.")
 
 
 def _keep(state: ClientDatabase, folders: DataFolder, adopted: StateFile) -> None:

@@ -125,8 +125,7 @@ CAUSES: dict[str, str] = {
     "quota": "the limit of transfers is reached",
     "benchmarks": "the computer's speed is being measured",
     "batteries": "the computer runs on battery",
-    "mobile": "the connection is mobile",
-    "metered": "the connection is metered",
+    **{kind: f"the connection is {kind}" for kind in ("mobile", "metered")},
 }
 
 
