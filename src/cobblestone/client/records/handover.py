@@ -1,7 +1,4 @@
-"""Migration from BOINC's client to this one, and back.
-
-The data directory of a stopped client is taken over where it lies: projects, account keys, files, jobs, credit, accounting.
-"""
+"""Migration from BOINC's client to this one, and back: projects, account keys, files, jobs, credit, and accounting go along."""
 
 from __future__ import annotations
 
