@@ -113,6 +113,10 @@ def test_debians_tool_sees_and_controls_it(live: Callable[..., LiveProject], own
         what="suspension",
     )
     client.boinccmd("--task", project.url, running.name, "resume")
+    client.boinccmd("--project", project.url, "detach_when_done")
+    assert "don't request more work: yes" in client.boinccmd("--get_project_status")
+    client.boinccmd("--project", project.url, "dont_detach_when_done")
+    assert "don't request more work: no" in client.boinccmd("--get_project_status")
     client.boinccmd("--project", project.url, "nomorework")
     assert "don't request more work: yes" in client.boinccmd("--get_project_status")
     client.boinccmd("--set_run_mode", "never", "0")
@@ -286,7 +290,7 @@ def test_a_second_client_stays_out_of_the_directory(own: Callable[..., OwnClient
 
 def test_a_damaged_state_file_is_refused_in_words(tmp_path: Path):
     (tmp_path / "cobblestone_client.sqlite").write_bytes(b"this is no database" * 100)
-    with pytest.raises(StoreError, match="cannot be opened"):
+    with pytest.raises(StoreError, match=r"cannot be opened.* It is damaged: move it away"):
         ClientDatabase(tmp_path)
 
 

@@ -113,6 +113,8 @@ def test_tasks_of_two_projects_that_have_the_same_name_run_together_and_are_told
         refused = own.cli("suspend", "work_1_0_0", check=False)
         assert refused.returncode == 1
         assert all(place in refused.stderr for place in places)
+        assert "No GPU NVIDIA:99 was found" in own.cli("suspend", "NVIDIA:99", check=False).stderr
+        assert "no account manager is in use" in own.boinccmd("--acct_mgr", "sync")
         own.cli("suspend", places[1])
         assert [task["suspended"] for task in own.ask("tasks")] == [False, True]
         own.wait_for(

@@ -117,6 +117,18 @@ def test_a_folder_that_cannot_be_written_is_refused_in_words():
     assert "Traceback" not in done.stderr
 
 
+def test_at_the_start_a_full_disk_is_told_from_a_damaged_state(tmp_path: Path):
+    done = subprocess.run(
+        ["prlimit", "--fsize=0", sys.executable, "-m", "cobblestone", "client", "run", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 1
+    assert "Is the disk full" in done.stderr
+    assert "move it away" not in done.stderr
+
+
 def test_after_a_week_without_the_server_a_finished_job_is_reported_once(
     live: Callable[..., LiveProject], tmp_path: Path
 ):

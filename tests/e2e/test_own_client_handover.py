@@ -7,11 +7,15 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from tests.e2e.conftest import LiveProject
 from tests.e2e.test_launcher import COUNTER
 from tests.helpers.gui_rpc_peer import Peer
 from tests.helpers.own_client import PREFERENCES, OwnClient
 from tests.helpers.stock_client import StockClient
+
+from cobblestone.client.records.handover import adopt
+from cobblestone.domain.errors import Busy, ConfigError, Conflict
 
 STATE = "slots/0/boinc_task_state.xml"  #: written at each checkpoint, by both clients
 
@@ -41,9 +45,13 @@ def test_a_job_of_the_stock_client_is_finished_by_ours(live: Callable[..., LiveP
     )
     (task,) = stock.tasks()
     name, saved = task.name, task.checkpoint_cpu_time
+    with pytest.raises(Busy, match="A BOINC client is running"):  # several are allowed: it has locked nothing
+        adopt(stock.folder)
     stock.stop()
     client = OwnClient(stock.folder)
     found = client.cli_alone("adopt")
+    with pytest.raises(Conflict, match="already used by this client"):
+        adopt(stock.folder)
     assert found == {"projects": 1, "jobs": 1, "in_progress": 1, "files": 5}
     with contextlib.ExitStack() as stack:
         stack.callback(client.stop)
@@ -65,6 +73,15 @@ def test_a_job_of_the_stock_client_is_finished_by_ours(live: Callable[..., LiveP
     assert first == 0
     assert second > 0, "not from the beginning"
     assert project.value("SELECT MIN(cpu_time) FROM result") > saved
+
+
+def test_a_folder_without_a_readable_state_is_refused_in_words(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"taken over: it holds no client_state\.xml"):
+        adopt(tmp_path)
+    (tmp_path / "client_state.xml").mkdir()
+    with pytest.raises(ConfigError, match=r"taken over: client_state.xml: Is a directory\."):
+        adopt(tmp_path)
+    assert not (tmp_path / "cobblestone_client.sqlite").exists()
 
 
 def test_a_job_of_ours_is_finished_by_the_stock_client_with_the_same_preferences(

@@ -348,6 +348,7 @@ def test_preferences_that_leave_no_moment_are_named_until_they_are_corrected(
         world.write("global_prefs_override.xml", prefs(*lines))
         (notice,) = world.client.journal.notices.since(0)
         assert all(each in notice.description for each in named), notice.description
+        assert "<" not in notice.description  # managers show it as HTML
         world.write("global_prefs_override.xml", prefs())
         assert len(world.client.journal.notices) == 0
 

@@ -19,6 +19,7 @@ from tests.helpers.small_server import serving
 from cobblestone.client.projects.web import Feed
 from cobblestone.client.records.journal import MAX_NOTICES, Notices
 from cobblestone.client.records.state import ManagerAttachment
+from cobblestone.client.remote.access import notice_text
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.policy.client.host.transfers import (
     LEAST_INTERVAL,
@@ -270,3 +271,21 @@ def test_a_stored_feed_that_nobody_names_any_more_is_forgotten(tmp_path: Path) -
         client.state.close()
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("title", "description", "said"),
+    [
+        (
+            "Down",
+            "<p>We <b>move</b>\n&amp; are back <a href='x'>soon</a>.</p>",
+            "Down: We move & are back soon .",
+        ),
+        ("", "&lt;ncpus&gt; is 3 &lt; 4", "<ncpus> is 3 < 4"),
+        ("", "1 < 2 and 3 > 2", "1 < 2 and 3 > 2"),
+    ],
+)
+def test_a_notice_is_said_in_one_line_with_its_title_and_without_tags(
+    title: str, description: str, said: str
+) -> None:
+    assert notice_text({"title": title, "description": description}) == said

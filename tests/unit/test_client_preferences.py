@@ -19,6 +19,8 @@ from cobblestone.domain.computing import (
 )
 from cobblestone.domain.errors import RemoteProtocolError
 from cobblestone.domain.hosts import Coprocessor
+from cobblestone.policy.client.core.reasons import sentence, why
+from cobblestone.policy.client.host import preferences
 from cobblestone.policy.client.host.preferences import (
     Situation,
     SuspendReason,
@@ -117,6 +119,13 @@ def test_situations_and_their_answers(
     said = " ".join(why.text() for each in answers for why in each.reasons)
     assert words in said
     assert bool(words) == bool(said)
+
+
+@pytest.mark.parametrize("code", preferences._WHY)
+def test_waiting_tasks_name_the_cause_in_words(code: str) -> None:
+    said = sentence(why("wait.cpu_suspended", cause=code))
+    cause = said.removeprefix("computing is suspended (").removesuffix(")")
+    assert len(cause.split()) > 2
 
 
 def test_answers_say_until_when() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
@@ -27,6 +28,7 @@ from cobblestone.client.projects.web import (
     fetch_config,
     fetch_schedulers,
 )
+from cobblestone.server.api.submission.webhooks import reachable_address
 from cobblestone.wire.client.records import FileRecord
 from cobblestone.wire.scheduler.job import FileInfo, OutputFileInfo
 
@@ -134,6 +136,19 @@ def test_redirects_without_end_are_given_up():
     site = Site(301, b"", OLD)
     with pytest.raises(ProjectNotReached, match="more than 5 times"):
         asyncio.run(contact_scheduler(site.http, (f"{OLD}/cgi",), b"request", random.Random(1)))
+
+
+def test_an_address_with_an_impossible_port_cannot_be_reached():
+    async def ask(fetch: Callable[[httpx.AsyncClient, str], Awaitable[object]]) -> None:
+        async with make_http(None) as http:
+            await fetch(http, "http://127.0.0.1:99999/")
+
+    with pytest.raises(ProjectNotReached, match="cannot be reached: the port in its address is larger"):
+        asyncio.run(ask(fetch_config))
+    with pytest.raises(projects_web.ProjectUnreachable):
+        asyncio.run(ask(projects_web.fetch))
+    with pytest.raises(OSError, match="port is larger"):
+        asyncio.run(reachable_address(httpx.URL("http://127.0.0.1:99999/"), private=True))
 
 
 def manager_fetch(site: Site) -> bytes:

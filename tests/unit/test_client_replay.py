@@ -24,7 +24,7 @@ def test_the_example_says_what_the_client_does_and_why(
 ) -> None:
     assert replay(EXAMPLE, "--policy", policy, "--alarms") == 0
     text = capsys.readouterr().out
-    assert "SuspendTask rain2 (computing is suspended (user_active))" in text
+    assert "SuspendTask rain2 (computing is suspended (the computer is in use))" in text
     assert "  rain2 reportable: it is done and waits to be reported" in text
     assert text.index("ContactProject rain") < text.index("StartTask rain1") < text.index("in the end")
 

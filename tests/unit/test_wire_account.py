@@ -147,12 +147,14 @@ def test_checking_an_address_takes_no_more_than_linear_time():
     assert not legal_email_addr("a" * 254)
 
 
-@pytest.mark.parametrize("name", ["Carol", "X 7", "数据", "O_o", "7up"])
+@pytest.mark.parametrize("name", ["Carol", "X 7", "数据", "O_o", "7up", "\u2764\ufe0f"])
 def test_user_names(name: str):
     assert user_name_problem(name) == ""
 
 
-@pytest.mark.parametrize("name", ["", " a", "a ", "123", "a<b", "a&b", "x" * 255, "a\nb", 'a"b'])
+@pytest.mark.parametrize(
+    "name", ["", " a", "a ", "123", "a<b", "a&b", "x" * 255, "a\nb", 'a"b', "\u3164", "\u2800\ufe0f"]
+)
 def test_texts_that_are_no_user_name(name: str):
     assert user_name_problem(name)
 

@@ -15,7 +15,7 @@ from textual.containers import VerticalScroll
 from textual.css.query import NoMatches
 from textual.widgets import DataTable, Footer, Static, TabbedContent, TabPane
 
-from cobblestone.client.remote.access import Address, ask
+from cobblestone.client.remote.access import Address, ask, notice_text
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.values import HOUR
 
@@ -209,8 +209,4 @@ def _transfer(row: Row) -> tuple[str, ...]:
 
 
 def _notice(row: Row) -> tuple[str, ...]:
-    return (
-        _moment(row["create_time"]),
-        row["project_name"] or "the client",
-        row["title"] or row["description"],
-    )
+    return _moment(row["create_time"]), row["project_name"] or "the client", notice_text(row)

@@ -73,7 +73,7 @@ class Letter(Enum):
     ADDRESS_CHANGED = (
         N_("new e-mail address"),
         N_("Your account now has another e-mail address; this is the last mail to this one."),
-        _NOT_YOU,
+        N_("If this was not you, tell the operators at once: someone else has taken over your account."),
     )
     FACTOR_ON = (
         N_("second factor on"),

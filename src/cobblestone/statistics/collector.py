@@ -79,7 +79,7 @@ async def fetch(
             await _receive(answer, url, part, resumed=resumed, settings=settings)
     except TimeoutError as error:
         raise ExportUnreadable(f"{url} took longer than {settings.max_seconds_per_file:g} s") from error
-    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, OSError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, OSError, ExceptionGroup) as error:
         raise ExportUnreadable(f"{url} cannot be read: {error or type(error).__name__}") from error
     part.replace(target)
     tag.unlink(missing_ok=True)

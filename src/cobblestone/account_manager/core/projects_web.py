@@ -67,7 +67,7 @@ async def _reaching() -> AsyncGenerator[None]:
             yield
     except TimeoutError:
         raise ProjectUnreachable(f"It does not answer within {TIMEOUT_SECONDS:g} s.") from None
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, ExceptionGroup) as error:  # the last: of an impossible port
         raise ProjectUnreachable(f"It cannot be reached: {str(error) or type(error).__name__}.") from error
 
 

@@ -114,7 +114,9 @@ def _status_lines(found: dict[str, Any]) -> list[str]:
 
 
 def _notice(row: dict[str, Any]) -> str:
-    return f"{row['project_name']}: {row['description']}".removeprefix(": ")
+    from cobblestone.client.remote.access import notice_text
+
+    return f"{row['project_name']}: {notice_text(row)}".removeprefix(": ")
 
 
 def notices(asked: ClientAddress = ClientAddress()) -> None:

@@ -120,6 +120,8 @@ async def send(http: httpx.AsyncClient, request: httpx.Request, *, public: bool 
     import httpx
 
     for _ in range(MAX_REDIRECTS + 1):
+        if (request.url.port or 0) > 65535:  # the system's error would be no httpx.HTTPError
+            raise httpx.UnsupportedProtocol("the port in its address is larger than 65535")
         answer = await http.send(request, stream=True)
         if (moved := answer.next_request) is None:
             return answer

@@ -1,9 +1,4 @@
-"""Migration from BOINC's client to this one, and back.
-
-Going over to this client from another one of the family.
-
-The data directory of a stopped client is taken over where it lies: projects, account keys, files, jobs, credit, accounting.
-"""
+"""Migration from BOINC's client to this one, and back: projects, account keys, files, jobs, credit, and accounting go along."""
 
 from __future__ import annotations
 
@@ -13,10 +8,12 @@ import shutil
 from dataclasses import asdict
 from pathlib import Path
 
+import psutil
+
 from cobblestone.client.records.folders import PASSWORD_FILE, DataFolder
 from cobblestone.client.records.identity import VERSION, platforms
 from cobblestone.client.records.state import DATABASE, ClientDatabase
-from cobblestone.domain.errors import ConfigError, Conflict, RemoteProtocolError
+from cobblestone.domain.errors import Busy, ConfigError, Conflict, RemoteProtocolError
 from cobblestone.domain.values import form_of
 from cobblestone.ops.files import write_private
 from cobblestone.wire.client.gui_rpc import daily_transfers
@@ -47,7 +44,10 @@ def adopt(root: Path) -> dict[str, int]:
     """
     folders = DataFolder(root)
     if (folders.root / DATABASE).exists():
-        raise Conflict(f"{root} is already used by this client: there is nothing to take over.")
+        raise Conflict(f"{root} is already used by this client. To take it over again, move {DATABASE} away.")
+    for process in psutil.process_iter(("name", "cwd")):  # a client that allows several of them takes no lock
+        if process.info["name"] == "boinc" and process.info["cwd"] == str(folders.root.resolve()):
+            raise Busy(f"A BOINC client is running in {root} (process {process.pid}). Stop it first.")
     adopted = _read_state(folders.root)
     state = ClientDatabase(folders.root)
     try:
@@ -71,12 +71,13 @@ def adopt(root: Path) -> dict[str, int]:
 def _read_state(root: Path) -> StateFile:
     problems: list[str] = []
     for name in STATE_FILES:
-        with contextlib.suppress(FileNotFoundError):
-            try:
-                return read_whole_state((root / name).read_bytes())
-            except (RemoteProtocolError, OSError) as error:
-                problems.append(f"{name}: {error}")
-    reason = "; ".join(problems) or f"it holds no {STATE_FILES[0]}"
+        try:
+            return read_whole_state((root / name).read_bytes())
+        except FileNotFoundError:
+            continue
+        except (RemoteProtocolError, OSError) as error:
+            problems.append(f"{name}: {getattr(error, 'strerror', None) or error}")
+    reason = "; ".join(problems) or f"it holds no {STATE_FILES[0]}, as a BOINC client's data directory does"
     raise ConfigError(f"{root} cannot be taken over: {reason}.")
 
 

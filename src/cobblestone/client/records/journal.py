@@ -8,6 +8,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 
 from cobblestone.client.records.state import MAX_MESSAGES, ClientDatabase
 from cobblestone.wire.client.gui_rpc import LoggedMessage, NoticeEntry
@@ -62,7 +63,7 @@ class Notices:
         source: str = "",
         private: bool = False,
     ) -> None:
-        """Add a notice, unless there is one that differs only in its digits."""
+        """Add a notice, whose text is HTML, unless there is one that differs only in its digits."""
         bare = _DIGITS.sub("", title + text)
         if any(each.bare == bare and each.entry.project_name == project_name for each in self._kept):
             return
@@ -101,7 +102,7 @@ class Notices:
 
     def drop(self, beginning: str) -> None:
         """Forget notices that no longer hold: those whose text begins so."""
-        self._drop(lambda each: each.entry.description.startswith(beginning))
+        self._drop(lambda each: each.entry.description.startswith(escape(beginning, quote=False)))
 
     def drop_of_scheduler(self, project_name: str) -> None:
         """Forget the messages of a project's scheduler, which no longer sends them."""
@@ -170,7 +171,7 @@ class Journal:
         for listener in self.listeners:
             listener(message)
         if priority == FOR_USER:
-            self.notices.add(title="Notice from the client", text=text, category="client", project_name=name)
+            self.notices.add(title="", text=escape(text, quote=False), category="client", project_name=name)
 
     def alert(self, text: str, project: str = "") -> None:
         """Write a message that the user must see."""

@@ -444,7 +444,8 @@ def _prepare(path: Path, on_failure: contextlib.ExitStack) -> sqlite3.Connection
             database.execute(f"PRAGMA user_version = {FORMAT}")
         path.chmod(0o600)  # it holds account keys
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(
-            f"{path} cannot be opened: {error}. If it is damaged, move it away and start again: projects can be attached again."
-        ) from error
+        advice = "Is the disk full, or read-only?"
+        if type(error) is sqlite3.DatabaseError:  # none of its special kinds, as when the disk is full
+            advice = "It is damaged: move it away and start again; projects can be attached again."
+        raise StoreError(f"{path} cannot be opened: {error}. {advice}") from error
     return database

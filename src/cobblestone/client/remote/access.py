@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import ssl
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +130,9 @@ def ask(address: Address, command: str, certificate: Path | None = None, **given
     if not answer.get("ok"):
         raise Refused(str(answer.get("error")))
     return answer.get("result")
+
+
+def notice_text(row: dict[str, Any]) -> str:
+    """Return what a notice says, in one line: its title, and its text without the tags."""
+    text = unescape(re.sub(r"</?\w[^<>]*>", " ", row["description"]))
+    return " ".join(f"{row['title']}: {text}".removeprefix(": ").split())

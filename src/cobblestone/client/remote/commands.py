@@ -13,7 +13,7 @@ from cobblestone.client.records.app_versions import version_in_force
 from cobblestone.client.records.decisions import job_id, reasons_as_data
 from cobblestone.client.records.identity import VERSION_TEXT
 from cobblestone.client.remote.account_manager import ManagerContacts
-from cobblestone.client.remote.control import ALWAYS, AUTO, IN_PROGRESS, NEVER, ClientCommands, Errand
+from cobblestone.client.remote.control import ALWAYS, AUTO, NEVER, ClientCommands, Errand
 from cobblestone.client.remote.view import ClientView
 from cobblestone.domain.errors import CobblestoneError, ConfigError, NotFound
 from cobblestone.policy.client.core.state import Phase
@@ -294,7 +294,7 @@ async def _finished(errand: Errand) -> Errand:
             await errand.done.wait()
     except TimeoutError:
         raise ConfigError("There was no answer within a minute; the event log says more.") from None
-    if errand.error not in (0, IN_PROGRESS):
+    if errand.error:
         raise CobblestoneError(errand.text or f"Error {errand.error}")
     return errand
 

@@ -66,8 +66,8 @@ class ClientCommands:
         content = self.project(url)
         for name, value in flags.items():
             setattr(content.project, name, value)
-        if flags.get("detach_when_done"):
-            content.project.dont_request_more_work = True
+        if "detach_when_done" in flags:  # as in BOINC, one comes and goes with the other
+            content.project.dont_request_more_work = flags["detach_when_done"]
         words = ", ".join(f"{'' if value else 'not '}{_WORDS[name]}" for name, value in flags.items())
         self._journal.say(f"Now {words}, by the user", content.project.master_url)
         self._state.put_project(content.project)
@@ -238,7 +238,9 @@ class ClientCommands:
         self._client.apply_conditions()
 
     def suspend_gpu(self, device: str, number: int, *, suspended: bool) -> None:
-        """Switch one GPU off for jobs, or on again."""
+        """Switch one GPU off for jobs, or on again.  Raises NotFound for one that is not there."""
+        if suspended and number >= {e.name: e.count for e in self._conditions.devices().gpus}.get(device, 0):
+            raise NotFound(f"No GPU {device}:{number} was found on this computer")
         notes = self._state.notes
         off = set(notes.suspended_gpus.get(device, ()))
         (off.add if suspended else off.discard)(number)

@@ -304,16 +304,16 @@ class Operations:
         )
 
     def _acct_mgr_rpc(self, call: GuiRpcCall) -> None:
-        given = call.arguments
+        args = call.arguments
         known = self._state.notes.manager
-        if not given.flag("use_config_file") and not given.text("url"):
+        if not args.flag("use_config_file") and not args.text("url"):
             self._manager.leave()
-        elif given.flag("use_config_file") and known:
+        elif args.flag("use_config_file"):
+            if known is None:
+                raise NotFound("no account manager is in use")
             self._manager.use(url=known.url)
         else:
-            self._manager.use(
-                url=given.text("url"), login=given.text("name"), password=given.text("password")
-            )
+            self._manager.use(url=args.text("url"), login=args.text("name"), password=args.text("password"))
 
 
 def _url(call: GuiRpcCall) -> str:

@@ -206,8 +206,11 @@ class Site(ABC, Generic[A, V]):
                 return await handler(visit)
             except PageError as error:
                 return visit.show("error.html", http_status=error.status, title=error.title, text=str(error))
-            except (WebRpcFailure, BodyTooLarge) as error:
+            except WebRpcFailure as error:
                 return visit.show("error.html", http_status=400, title=_("Invalid request"), text=str(error))
+            except BodyTooLarge:
+                text = _("The text or file is larger than this page takes. Go back, and send a smaller one.")
+                return visit.show("error.html", http_status=413, title=_("Too large"), text=text)
             except StoreError as error:
                 log.error("page_failed", path=request.url.path, error=str(error))
                 text = _("The project cannot answer at the moment. Try again in a minute.")

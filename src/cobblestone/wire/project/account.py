@@ -83,6 +83,8 @@ MAX_TEAMS = 100
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8" ?>\n'
 _EMAIL = re.compile(r"[^\s@<>\",;:\\]{1,64}@[^\s@<>\"',;:\\.]+(?:\.[^\s@<>\"',;:\\.]+)+")
+#: A character that leaves something to click on: Python counts fillers, blanks and selectors of variants as printable, too.
+_VISIBLE = re.compile("[^\\s\u034f\u115f\u1160\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _HASH = re.compile(r"[0-9a-f]{32}")
 _CONTROLS = dict.fromkeys((*range(0x20), 0x7F))
 _CONTROLS_OF_TEXTS = {code: None for code in _CONTROLS if code != ord("\n")}
@@ -321,7 +323,7 @@ def user_name_problem(name: str) -> str:
         return "The user name is empty"
     if len(name) > MAX_USER_NAME:
         return f"The user name has more than {MAX_USER_NAME} characters"
-    if name != name.strip() or not name.isprintable():
+    if name != name.strip() or not name.isprintable() or not _VISIBLE.search(name):
         return "The user name has spaces at its ends, or characters that cannot be shown"
     if any(character in "<>&\"'" for character in name):
         return "The user name holds one of < > & \" '"

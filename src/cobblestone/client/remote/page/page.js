@@ -138,7 +138,7 @@ function showTransfers(rows) {
 }
 
 function showNotices(rows) {
-  fill("notices", rows.slice(-50).reverse().map((n) => make("li", {}, line(n.title || n.project_name, moment(n.create_time)),
+  fill("notices", rows.slice(-50).reverse().map((n) => make("li", {}, line(n.title || n.project_name || "This client", moment(n.create_time)),
     make("div", { textContent: plain(n.description) }))), "");
 }
 

@@ -110,8 +110,27 @@ SENTENCES: dict[str, str] = {
     "report.suspension": "{job} is done, and the network or computing will soon be suspended",
 }
 
+#: Why an activity is suspended, by the ``cause`` that a reason names.
+CAUSES: dict[str, str] = {
+    **dict.fromkeys(("run_mode_never", "gpu_mode_never", "network_mode_never"), "switched off by you"),
+    **dict.fromkeys(("exclusive_app", "exclusive_gpu_app"), "a program with exclusive use is running"),
+    **dict.fromkeys(("time_of_day", "network_time_of_day"), "not allowed at this time of day"),
+    "start_delay": "the client has just started",
+    "hot": "the computer is hot",
+    "no_recent_input": "the computer has not been used for a while",
+    "other_load": "other programs need the CPUs",
+    "battery_charge": "the battery is low",
+    "battery_heat": "the battery is hot",
+    "user_active": "the computer is in use",
+    "quota": "the limit of transfers is reached",
+    "benchmarks": "the computer's speed is being measured",
+    "batteries": "the computer runs on battery",
+    **{kind: f"the connection is {kind}" for kind in ("mobile", "metered")},
+}
+
 
 def sentence(reason: Why) -> str:
     """Return the reason in words."""
-    text = SENTENCES.get(reason.code)
-    return reason.code if text is None else text.format_map(dict(reason.values))
+    text, values = SENTENCES.get(reason.code), dict(reason.values)
+    values["cause"] = CAUSES.get(str(values.get("cause")), values.get("cause"))
+    return reason.code if text is None else text.format_map(values)

@@ -175,6 +175,8 @@ async def reachable_address(url: httpx.URL, *, private: bool) -> str:
         OSError: there is none.
     """
     port = url.port or (443 if url.scheme == "https" else 80)
+    if port > 65535:
+        raise OSError("its port is larger than 65535")
     found = await asyncio.get_running_loop().getaddrinfo(url.host, port, type=socket.SOCK_STREAM)
     address = str(found[0][4][0])
     if not private and not ipaddress.ip_address(address.partition("%")[0]).is_global:
