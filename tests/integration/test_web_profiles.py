@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from functools import partial
 
 import httpx
 import pytest
@@ -11,9 +12,10 @@ from lxml import html
 from PIL import Image
 from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
+from tests.helpers.volunteers import email
 
 from cobblestone.domain.values import UserId
-from cobblestone.store.people import account_changes
+from cobblestone.store.people import account_changes, mails
 
 PAGE = "/profile_edit.php"
 
@@ -125,8 +127,14 @@ def test_operators_take_a_profile_away_and_others_do_not(people: World) -> None:
     assert "Bad words" in people.value("SELECT before FROM audit_entry WHERE target = 'user 1'")
 
 
-def test_a_profile_goes_with_its_account(people: World) -> None:
+def test_a_profile_and_the_addresses_of_mails_go_with_their_account(people: World) -> None:
     ada = Visitor(people).log_in("ada")
     send(people, ada, a_picture(), text="Hello")
+    for to in map(email, ("ada", "ada", "bruno")):
+        people.write(partial(mails.post, recipient=to, subject="s", body="b", now=people.now))
+    people.write(lambda tx: tx.execute("UPDATE mail SET sent_time = 1 WHERE id <> 1"))
     people.write(lambda tx: account_changes.erase(tx, UserId(1), key="k" * 32, now=people.now))
     assert people.value("SELECT count(*) FROM profile") == 0
+    assert (
+        people.value("SELECT group_concat(id || recipient) FROM mail") == f"1{email('ada')},3{email('bruno')}"
+    )
