@@ -184,6 +184,7 @@ def test_of_two_that_create_a_project_in_one_folder_one_does_and_has_its_own_key
     assert current.public_key.strip() == folder.code_sign_public.read_text().strip()
 
 
+@pytest.mark.timeout(60)  # a server that starts runs on
 @pytest.mark.parametrize("empty", [False, True])
 @pytest.mark.parametrize(
     ("service", "file_name", "commands"),
