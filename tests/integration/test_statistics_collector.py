@@ -459,7 +459,9 @@ def test_a_server_that_never_answers_is_named_as_late(tmp_path: Path):
 
     async def ask() -> None:
         async with httpx.AsyncClient(transport=httpx.MockTransport(hang)) as client:
-            await fetch(client, "http://a.example.org/", tmp_path / "file", None, CollectSection())
+            await fetch(
+                client, "http://a.example.org/", tmp_path / "file", None, CollectSection.model_validate({})
+            )
 
     with pytest.raises(ExportUnreadable, match="cannot be read: ReadTimeout"):
         asyncio.run(ask())

@@ -311,9 +311,6 @@ class HealthWarning:
     since: float = 0.0  #: Unix seconds
 
 
-UNREADABLE = "unreadable"  #: code of what a check could not read
-
-
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A fault found by a check."""

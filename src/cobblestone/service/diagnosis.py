@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from cobblestone.api_schema import operation
 from cobblestone.domain.errors import CobblestoneError, StoreError
-from cobblestone.domain.reasons import UNREADABLE, Finding
+from cobblestone.domain.reasons import Finding
 from cobblestone.domain.values import form_of
 from cobblestone.store.engine.database import Database, Store, Transaction
 from cobblestone.store.maintenance.steps import Schema
@@ -59,7 +59,7 @@ class Check(Generic[C, P]):
     def unread(self, error: Exception) -> operation.Diagnosis:
         """Return that it could not read the database, which is a fault, too; another check may say more of it."""
         text = str(error) if isinstance(error, CobblestoneError) else f"{type(error).__name__}: {error}"
-        found = _told(Finding(UNREADABLE, "database", None, text))
+        found = _told(Finding("unreadable", "database", None, text))
         return operation.Diagnosis(name=self.name, findings=[found], more=0, seconds=0.0)
 
     def mend(self, service: C) -> int:

@@ -16,7 +16,6 @@ from cobblestone.cli.output import Output, error_console, named, size, when
 from cobblestone.cli.parameters import Argument, Option
 from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.exports import KeysInBackup
-from cobblestone.domain.reasons import UNREADABLE
 
 if TYPE_CHECKING:
     from cobblestone.api_schema.operation import Check, Diagnosis
@@ -307,7 +306,7 @@ def examine(
         with contextlib.nullcontext() if quiet else error_console().status(doing, refresh_per_second=2):
             found = diagnose(each.name)
             repaired = 0
-            if found.findings and mend is not None and each.repair and found.findings[0].code != UNREADABLE:
+            if found.findings and mend is not None and each.repair and found.findings[0].code != "unreadable":
                 repaired = mend(each.name)
                 before, found = found, diagnose(each.name)
                 if not quiet:
@@ -356,7 +355,7 @@ def examine_folder(
 
 
 def _is_wrong(check: Check, found: Diagnosis) -> bool:
-    return any(not check.only_warns or each.code == UNREADABLE for each in found.findings)
+    return any(not check.only_warns or each.code == "unreadable" for each in found.findings)
 
 
 def _show_check(check: Check, found: Diagnosis) -> None:
