@@ -96,7 +96,9 @@ class World:
         folder = ProjectFolder(root)
         folder.make()
         write_private(folder.secret_file, os.urandom(32))
-        if not database:
+        if database:
+            upgrade(database, PROJECT)
+        else:
             folder.database.write_bytes(empty_database())
         self.ctx = self._stack.enter_context(open_project(root, clock=lambda: self.now))
         self.loop = asyncio.new_event_loop()

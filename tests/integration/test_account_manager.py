@@ -376,6 +376,16 @@ def settle(world: ManagerWorld) -> None:
         done = world.run(world.checker.step()) + world.run(world.maker.step())
 
 
+def test_an_address_that_is_none_holds_up_no_other_project(served: ManagerWorld):
+    for url in ("http://p.example.org/", "http://q.example.org/"):
+        add(served, url)
+    served.write(lambda tx: tx.execute("UPDATE project SET url = 'https://a:b/' WHERE id = 1"))
+    served.run(served.checker.step())
+    first, second = served.read(projects.all_projects)
+    assert first.problem.startswith("It cannot be reached: Invalid port")
+    assert second.problem == ""
+
+
 def test_accounts_at_projects_are_made_through_their_own_rpcs_and_only_weak_keys_go_out(served: ManagerWorld):
     add(served, "http://p.example.org/")
     weak = served.join()

@@ -184,6 +184,38 @@ def test_of_two_that_create_a_project_in_one_folder_one_does_and_has_its_own_key
     assert current.public_key.strip() == folder.code_sign_public.read_text().strip()
 
 
+@pytest.mark.timeout(60)  # a server that starts runs on
+@pytest.mark.parametrize("empty", [False, True])
+@pytest.mark.parametrize(
+    ("service", "file_name", "commands"),
+    [
+        ("project", "project.sqlite", ["run", "run --check", "upgrade", "doctor -p"]),
+        ("manager", "manager.sqlite", ["manager run", "manager run --check", "manager upgrade"]),
+    ],
+)
+def test_a_service_does_not_begin_again_with_an_empty_database(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    service: str,
+    file_name: str,
+    commands: list[str],
+    empty: bool,
+):
+    root = tmp_path / "service"
+    assert run_command([service, "create", str(root)]) == 0
+    (root / file_name).unlink()
+    if empty:
+        (root / file_name).touch()
+    before = sorted(path.name for path in root.iterdir())
+    for command in commands:
+        capsys.readouterr()
+        assert run_command([*command.split(), str(root)]) == 1
+        assert (
+            f"{service} in {root} is missing or empty. Restore it from a backup." in capsys.readouterr().err
+        )
+    assert sorted(path.name for path in root.iterdir()) == before
+
+
 @pytest.mark.parametrize(
     ("line", "mentions"),
     [

@@ -82,6 +82,7 @@ def test_projects_are_asked_what_they_granted_with_a_token(
     [
         (("add", "http://p.example.org/p"), "already"),
         (("add", "not an address"), "is not a project address"),
+        (("add", "javascript:alert(1)"), "is not a project address"),
         (("add", "http://q.example.org/", "--share", "-1"), "above 0"),
         (("add", "http://q.example.org/", "--shared-key", "strong"), "weak key"),
         (("edit", "nothing", "--stop"), "no project"),

@@ -11,10 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import click
 import pytest
 from tests.helpers.api_client import API, ApiClient
 from tests.helpers.project_world import World
 
+from cobblestone.cli.output import Output
+from cobblestone.cli.project.upkeep import examine
 from cobblestone.domain.apps import AppDispatch, ComparisonRule
 from cobblestone.domain.reasons import Finding
 from cobblestone.domain.work import InputFile, ReplicationRules
@@ -391,6 +394,35 @@ def test_the_api_lists_checks_and_findings(lived_in: World):
     assert api.post("/doctor/assimilated_once/repair")["repaired"] == 1
     assert api.get("/doctor/assimilated_once")["findings"] == []
     assert "Known: one_host" in api.problem(404, "GET", "/doctor/nonsense")["message"]
+
+
+@pytest.mark.parametrize(
+    ("harm", "check", "said"),
+    [
+        ("UPDATE result SET outcome = 77 WHERE id = 1", "next_step", "Result with id 1 (KeyError: 77)"),
+        ("UPDATE host SET description = '{'", "gpus", "Host with id 1 (DecodeError: "),
+        ("UPDATE workunit SET input_files = '[1]'", "input_files", "ValidationError: Expected `object`"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_a_fault_and_the_other_checks_go_on(
+    lived_in: World, harm: str, check: str, said: str, capsys: pytest.CaptureFixture[str]
+):
+    lived_in.write(lambda tx: tx.execute(harm))
+    (text,) = found(lived_in, check)
+    assert text.startswith("database: ")
+    assert said in text
+    with pytest.raises(click.exceptions.Exit):
+        examine(
+            lambda: [each.described() for each in CHECKS.values()],
+            [check, "finite"],
+            lambda name: lived_in.run(doctor.diagnose(lived_in.ctx, CHECKS[name])),
+            lambda name: repaired(lived_in, name),
+            Output(),
+            what="project",
+        )
+    told = capsys.readouterr().out
+    assert f"WRONG   {check}" in told
+    assert "ok      finite" in told
 
 
 def test_how_far_a_check_is_can_be_asked_while_it_goes_on(lived_in: World, monkeypatch: pytest.MonkeyPatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import os
 import re
@@ -18,6 +19,7 @@ from lxml import etree
 from tests.helpers.eventually import eventually
 from tests.helpers.project_world import URL, World
 
+from cobblestone.cli import run_command
 from cobblestone.domain.errors import Busy, ConfigError, StoreError
 from cobblestone.domain.exports import ExportOrder
 from cobblestone.domain.values import UserId
@@ -360,6 +362,11 @@ def test_without_room_on_the_disk_nothing_is_exported(make_world: Callable[..., 
     with pytest.raises(StoreError, match=r"MB are free on the disk.*The last export is kept"):
         export(world)
     assert not (world.ctx.folder.exports / "current").exists()
+
+
+def test_the_command_leaves_the_process_as_it_was(world: World):
+    assert run_command(["export", "--project", str(world.ctx.folder.root)]) == 0
+    assert gc.isenabled()
 
 
 def test_an_export_that_is_killed_at_any_moment_leaves_a_whole_one(world: World):

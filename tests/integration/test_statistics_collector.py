@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.helpers.statistics_exports import DAY, Export, cpid, host, team, user
 
@@ -450,3 +451,17 @@ def test_a_site_is_open_once_and_survives_a_kill_between_reading_and_counting(
         site.state("one").generation
     ]
     assert len(list(site.folder.published.iterdir())) == 1
+
+
+def test_a_server_that_never_answers_is_named_as_late(tmp_path: Path):
+    def hang(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("")
+
+    async def ask() -> None:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(hang)) as client:
+            await fetch(
+                client, "http://a.example.org/", tmp_path / "file", None, CollectSection.model_validate({})
+            )
+
+    with pytest.raises(ExportUnreadable, match="cannot be read: ReadTimeout"):
+        asyncio.run(ask())

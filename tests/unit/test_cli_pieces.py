@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from cobblestone.cli.arguments import spread_lists
+from cobblestone.cli.arguments import error_text, spread_lists
 from cobblestone.cli.output import Output, size, when
 from cobblestone.domain.errors import ConfigError
 from cobblestone.ops import environment as connection
+from cobblestone.ops.files import write_durably
+from cobblestone.ops.running import RunningServer, begun
 from cobblestone.sdk.api.connection import find_folder, locate
 
 
@@ -125,8 +129,6 @@ def test_no_project_around_says_what_to_do(tmp_path: Path, environment, monkeypa
 
 
 def test_the_environment_names_a_project_and_is_cleaned(tmp_path: Path, environment):
-    import os
-
     project = make_project(tmp_path / "project")
     environment(COBBLESTONE_PROJECT=str(project))
     target = locate()
@@ -149,8 +151,6 @@ def test_a_folder_that_is_no_project_says_so(tmp_path: Path, environment):
 
 
 def test_a_running_server_is_found_by_its_file(tmp_path: Path, environment):
-    import os
-
     project = make_project(tmp_path / "project")
     for process, urls in (
         (os.getpid(), ("http://127.0.0.1:8123/sky", "https://compute.example.org/sky")),
@@ -168,6 +168,27 @@ def test_a_running_server_is_found_by_its_file(tmp_path: Path, environment):
         assert locate(project).urls == urls
     (project / "server.json").write_text("{")
     assert locate(project).urls == ()
+
+
+def test_a_server_is_not_another_process_that_has_its_number(tmp_path: Path):
+    own = os.getpid()
+    assert RunningServer(own, begun=begun(own)).is_alive()
+    for seconds in (-60.0, 60.0):  # it began before the server, or after it
+        assert not RunningServer(own, begun=begun(own) + seconds).is_alive()
+    assert RunningServer(own).is_alive(), "an older version did not note when it began"
+
+
+def test_a_full_disk_is_told_with_the_file_that_could_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space") as raised:
+        write_durably(tmp_path / "server.json", b"{}")
+    assert error_text(raised.value) == f"{tmp_path}/server.json: No space left on device."
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_unreadable_token_says_what_to_do(tmp_path: Path, environment):

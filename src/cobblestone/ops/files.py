@@ -80,8 +80,10 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o644) -> None:
             handle.flush()
             os.fsync(handle.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # writing and flushing do not name it
         raise
     sync_folder(path.parent)
 

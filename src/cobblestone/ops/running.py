@@ -19,6 +19,7 @@ class RunningServer(msgspec.Struct, frozen=True):
     host: str = ""  #: name of its machine
     url: str = ""  #: the project's address
     direct: str = ""  #: where the process itself listens
+    begun: float | None = None  #: as `begun` says; older versions did not note it
 
     def is_here(self) -> bool:
         """Return whether it runs on this machine."""
@@ -29,10 +30,20 @@ class RunningServer(msgspec.Struct, frozen=True):
         import psutil
 
         try:
-            # One whose parent has not taken note of its end yet is over all the same.
-            return not self.is_here() or psutil.Process(self.pid).status() != psutil.STATUS_ZOMBIE
+            if not self.is_here():
+                return True
+            # One whose parent has not taken note of its end yet is over all the same, and later its number is another's.
+            is_over = psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
+            return not is_over and (self.begun is None or abs(begun(self.pid) - self.begun) < 2.0)
         except (psutil.NoSuchProcess, OverflowError):
             return False
+
+
+def begun(pid: int | None = None) -> float:
+    """Return how many seconds after the machine's start a process (this one) began, however the clock was set since."""
+    import psutil
+
+    return psutil.Process(pid).create_time() - psutil.boot_time()
 
 
 def read_note(path: Path) -> RunningServer | None:

@@ -90,7 +90,7 @@ async def fetch(client: httpx.AsyncClient, url: str, *, timeout_seconds: float) 
     except TimeoutError as error:
         raise DocumentUnreadable(f"{url} did not answer within {timeout_seconds:g} s") from error
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, ExceptionGroup) as error:
-        raise DocumentUnreadable(f"{url} cannot be read: {error or type(error).__name__}") from error
+        raise DocumentUnreadable(f"{url} cannot be read: {str(error) or type(error).__name__}") from error
 
 
 async def _fetch_once(url: str) -> bytes:

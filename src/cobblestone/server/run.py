@@ -18,7 +18,7 @@ from cobblestone import __version__
 from cobblestone.domain.errors import ConfigError, StoreError
 from cobblestone.ops.environment import Clock, system_clock, typed_word
 from cobblestone.ops.files import write_durably
-from cobblestone.ops.running import RunningServer, read_note
+from cobblestone.ops.running import RunningServer, begun, read_note
 from cobblestone.server.api.submission.webhooks import tell
 from cobblestone.server.app import create_app
 from cobblestone.server.core.comparisons import comparison_kinds
@@ -184,7 +184,7 @@ async def _noted(ctx: ServerContext) -> AsyncGenerator[None, None]:
         host = "127.0.0.1"
     path = "/" + "/".join(ctx.master_url.rstrip("/").split("/")[3:])
     direct = f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
-    own = RunningServer(os.getpid(), ctx.started, socket.gethostname(), ctx.master_url, direct)
+    own = RunningServer(os.getpid(), ctx.started, socket.gethostname(), ctx.master_url, direct, begun())
     file = ctx.folder.run_file
     write_durably(file, msgspec.json.encode(own))
     keeper = asyncio.create_task(supervision.keep_running("note", partial(_renew, file, own)), name="note")

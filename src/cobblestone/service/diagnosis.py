@@ -15,7 +15,7 @@ from typing import Generic, ParamSpec, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
 
 from cobblestone.api_schema import operation
-from cobblestone.domain.errors import StoreError
+from cobblestone.domain.errors import CobblestoneError, StoreError
 from cobblestone.domain.reasons import Finding
 from cobblestone.domain.values import form_of
 from cobblestone.store.engine.database import Database, Store, Transaction
@@ -56,9 +56,10 @@ class Check(Generic[C, P]):
         seconds = round(time.perf_counter() - began, 3)
         return operation.Diagnosis(name=self.name, findings=listed, more=more, seconds=seconds)
 
-    def unread(self, error: StoreError) -> operation.Diagnosis:
-        """Return that the database could not be read, which is a fault, too; another check may say more of it."""
-        found = _told(Finding("unreadable", "database", None, str(error)))
+    def unread(self, error: Exception) -> operation.Diagnosis:
+        """Return that it could not read the database, which is a fault, too; another check may say more of it."""
+        text = str(error) if isinstance(error, CobblestoneError) else f"{type(error).__name__}: {error}"
+        found = _told(Finding("unreadable", "database", None, text))
         return operation.Diagnosis(name=self.name, findings=[found], more=0, seconds=0.0)
 
     def mend(self, service: C) -> int:

@@ -15,7 +15,7 @@ from typing import IO, Any, ClassVar, Protocol
 import msgspec
 
 from cobblestone import __version__
-from cobblestone.domain.errors import Busy
+from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.domain.values import form_of
 from cobblestone.ops.settings import DatabaseSection
 from cobblestone.store.engine.database import Store
@@ -125,7 +125,14 @@ class ServiceFolder:
         Raises:
             StoreError: it could not.
         """
+        self._need_database(settings)
         check_revision(self.location(settings), self.schema, replaces=(socket.gethostname(), replaces))
+
+    def _need_database(self, settings: WithDatabase) -> None:
+        """Raise StoreError if the database has gone: a service must not begin again with nothing."""
+        if current_revision(self.location(settings), self.schema) is None:
+            text = f"The database of the {self.kind.what} in {self.root} is missing or empty."
+            raise StoreError(f"{text} Restore it from a backup.")
 
     def open_store(self, settings: WithDatabase) -> Store:
         """Upgrade the database as far as needed and possible, and open it.  Hold the lock.
@@ -148,6 +155,7 @@ class ServiceFolder:
 
         See `cobblestone.store.maintenance.upgrade.upgrade`, also for what is raised.
         """
+        self._need_database(settings)
         keep = self.root if settings.database.backup_before_upgrade else None
         return upgrade(self.location(settings), self.schema, program=program, keep=keep)
 

@@ -80,7 +80,7 @@ async def fetch(
     except TimeoutError as error:
         raise ExportUnreadable(f"{url} took longer than {settings.max_seconds_per_file:g} s") from error
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, OSError, ExceptionGroup) as error:
-        raise ExportUnreadable(f"{url} cannot be read: {error or type(error).__name__}") from error
+        raise ExportUnreadable(f"{url} cannot be read: {str(error) or type(error).__name__}") from error
     part.replace(target)
     tag.unlink(missing_ok=True)
     return came

@@ -16,6 +16,7 @@ from cobblestone.ops import settings as sections
 from cobblestone.ops.files import write_durably, write_private
 from cobblestone.service.folder import Kind, Place, ServiceFolder
 from cobblestone.service.settings import NewService, settings_mode, settings_of_new
+from cobblestone.store.maintenance.upgrade import upgrade
 from cobblestone.wire.project.signatures import encode_private_key, encode_public_key, generate_key
 
 FILE_NAME = "manager.toml"
@@ -158,6 +159,6 @@ def create_manager(root: Path, wish: NewService) -> CreatedManager:
     write_private(folder.sign_private, encode_private_key(key).encode())
     write_durably(folder.sign_public, encode_public_key(key.public_key()).encode())
     with folder.lock(shared=bool(wish.database)):
-        folder.open_store(settings).close()
+        upgrade(folder.location(settings), folder.schema)
     write_durably(root / FILE_NAME, text.encode(), mode=settings_mode(root / FILE_NAME, wish.database))
     return CreatedManager(folder=folder, url=settings.manager.url, port=port)

@@ -50,8 +50,7 @@ def new_client() -> httpx.AsyncClient:
 
 async def fetch(client: httpx.AsyncClient, url: str) -> bytes:
     """Return the body at an address.  Raises ProjectUnreachable if it is late, too large, or has another status than 200."""
-    request = client.build_request("GET", url)
-    async with _reaching(), contextlib.aclosing(await _get(client, request)) as answer:
+    async with _reaching(), contextlib.aclosing(await _get(client, url)) as answer:
         if answer.status_code in (404, 410):
             raise NoSuchPage(f"It answers with HTTP status {answer.status_code}.")
         if answer.status_code != 200:
@@ -80,8 +79,9 @@ async def _body(answer: httpx.Response, most: int) -> bytes:
     return bytes(body)
 
 
-async def _get(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
+async def _get(client: httpx.AsyncClient, url: str) -> httpx.Response:
     """Follow redirects, but not from https to http: the address may hold a key."""
+    request = client.build_request("GET", url)
     for _ in range(MAX_REDIRECTS + 1):
         answer = await client.send(request, stream=True)
         if (moved := answer.next_request) is None:

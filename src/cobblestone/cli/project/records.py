@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 from typing import Annotated
 
+import click
 import msgspec
 
 from cobblestone.cli.options import Common, OutputOptions, ProjectOption, local_folder
@@ -117,6 +118,7 @@ def export(
 
     folder = ProjectFolder(local_folder(project))
     gc.disable()  # millions of records are made, and none of them refers to another
+    click.get_current_context().call_on_close(gc.enable)
     with Status("", console=error_console()) as status:
         made = make_export(
             folder,

@@ -14,7 +14,7 @@ import click
 from cobblestone.cli.options import Common, OutputOptions, ProjectOption, local_folder
 from cobblestone.cli.output import Output, error_console, named, size, when
 from cobblestone.cli.parameters import Argument, Option
-from cobblestone.domain.errors import CobblestoneError, StoreError
+from cobblestone.domain.errors import CobblestoneError
 from cobblestone.domain.exports import KeysInBackup
 
 if TYPE_CHECKING:
@@ -306,12 +306,12 @@ def examine(
         with contextlib.nullcontext() if quiet else error_console().status(doing, refresh_per_second=2):
             found = diagnose(each.name)
             repaired = 0
-            if found.findings and mend is not None and each.repair:
+            if found.findings and mend is not None and each.repair and found.findings[0].code != "unreadable":
                 repaired = mend(each.name)
                 before, found = found, diagnose(each.name)
                 if not quiet:
                     _show_check(each, before)
-        unsound = unsound or bool(found.findings and not each.only_warns)
+        unsound = unsound or _is_wrong(each, found)
         report.append({"check": each, "diagnosis": found, "repaired": repaired})
         if not quiet:
             if repaired:
@@ -341,7 +341,7 @@ def examine_folder(
     def diagnose(name: str) -> Diagnosis:
         try:
             return look(checks[name])
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001  # the other checks must go on
             return checks[name].unread(error)
 
     examine(
@@ -354,8 +354,12 @@ def examine_folder(
     )
 
 
+def _is_wrong(check: Check, found: Diagnosis) -> bool:
+    return any(not check.only_warns or each.code == "unreadable" for each in found.findings)
+
+
 def _show_check(check: Check, found: Diagnosis) -> None:
-    state = "ok" if not found.findings else "warning" if check.only_warns else "WRONG"
+    state = "WRONG" if _is_wrong(check, found) else "warning" if found.findings else "ok"
     click.echo(f"{state:7} {check.name:16} {check.promise}")
     for item in found.findings[:SHOWN]:
         click.echo(f"        {item.target}: {item.text}")

@@ -125,7 +125,7 @@ def ask(address: Address, command: str, certificate: Path | None = None, **given
         raise ConfigError(f"The client at {address.name} does not accept this token ({error}).") from error
     except (OSError, WebSocketException, TimeoutError) as error:
         raise ConfigError(
-            f"The client of {address.name} does not answer: {error or type(error).__name__}. Is it running?"
+            f"The client of {address.name} does not answer: {str(error) or type(error).__name__}. Is it running?"
         ) from error
     if not answer.get("ok"):
         raise Refused(str(answer.get("error")))

@@ -445,7 +445,7 @@ class Connection:
                 raise error
         elif number >= self._attempts or isinstance(error, httpx.UnsupportedProtocol):
             raise Unreachable(
-                f"The project at {self.address} does not answer ({error or type(error).__name__})."
+                f"The project at {self.address} does not answer ({str(error) or type(error).__name__})."
                 " Is the address right, and is the server running (cobblestone run)?"
             ) from error
         if number == ATTEMPTS:

@@ -310,7 +310,7 @@ class _Recomputation:
         try:
             entries = self._message_again(first) if first.kind == ledger.TRICKLE else self._grant_again(group)
         except Exception as error:  # noqa: BLE001  # damaged facts fail in any way, and the others must be proved too
-            note = f"cannot be recomputed: {error or type(error).__name__}"
+            note = f"cannot be recomputed: {str(error) or type(error).__name__}"
             self._audit.note(CreditDifference("credit_entry", first.id, "facts", None, None, note))
             if first.kind in ledger.GRANTS:
                 self._statistics.skip(group)

@@ -17,6 +17,7 @@ from cobblestone.service.settings import NewService, settings_mode, settings_of_
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.maintenance.snapshot import check_empty
+from cobblestone.store.maintenance.upgrade import upgrade
 from cobblestone.store.people import credentials
 from cobblestone.wire.project import signatures as wire
 
@@ -89,6 +90,7 @@ def _fill_database(folder: ProjectFolder, settings: Settings, public_key: str, n
         apps.set_current_key(tx, public_key, successor_signatures={}, now=now)
         credentials.create_token(tx, secret, name=ADMIN_TOKEN_NAME, scopes=list(credentials.Scope), now=now)
 
+    upgrade(folder.location(settings), folder.schema)
     with folder.lock(), closing(folder.open_store(settings)) as store:
         store.write(fill)
     write_private(folder.admin_token_file, secret.encode())

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cobblestone.api_schema.operation import Diagnosis
-from cobblestone.domain.errors import CobblestoneError, NotFound, StoreError
+from cobblestone.domain.errors import CobblestoneError, NotFound
 from cobblestone.domain.reasons import Finding
 from cobblestone.policy.credit.exposure import what_a_liar_gains
 from cobblestone.policy.dispatch.rollout import RolloutState
@@ -49,7 +49,7 @@ async def diagnose(ctx: ServerContext, check: Check) -> Diagnosis:
 
     try:
         return await ctx.store.aread(look)
-    except StoreError as error:
+    except Exception as error:  # noqa: BLE001  # damaged rows fail in any way, and the other checks must go on
         return check.unread(error)
 
 

@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, Union, cast, get_args, get
 
 import msgspec
 
+from cobblestone.domain.errors import StoreError
 from cobblestone.domain.values import made_of_fields
 from cobblestone.store.engine.engine import Row
 
@@ -81,10 +82,15 @@ class RowMapper(Generic[T]):
 
     def _loader(self) -> Callable[[Row], T]:
         """Write the function that makes a value: field by field, since a call with many keywords takes five times as long."""
-        scope: dict[str, Any] = {"new": object.__new__}
-        lines = ["def load(row):", *self._making("made", 0, scope), "return made"]
+        scope: dict[str, Any] = {"new": object.__new__, "damaged": self._damaged}
+        lines = ["def load(row):", "try:", *(f"    {line}" for line in self._making("made", 0, scope))]
+        lines += ["    return made", "except Exception as error:", "    raise damaged(row, error) from error"]
         exec("\n    ".join(lines), scope)  # noqa: S102  # names of our own classes' fields, nothing else
         return scope["load"]
+
+    def _damaged(self, row: Row, error: Exception) -> StoreError:
+        which = f"{self._cls.__name__} with {self.names[0]} {row[0]}"
+        return StoreError(f"A row of the database cannot be read: {which} ({type(error).__name__}: {error}).")
 
     def _making(self, target: str, first: int, scope: dict[str, Any]) -> list[str]:
         """Return lines that make ``target`` from a row's places from ``first`` on."""

@@ -41,7 +41,8 @@ def copy_database(source: Path, target: Path, *, progress: Progress | None = Non
             reader.execute("ROLLBACK")
             writer.execute("PRAGMA journal_mode=DELETE")
     except apsw.Error as error:
-        raise StoreError(f"{source} could not be copied to {target}: {error}.") from error
+        why = "the disk is full" if isinstance(error, apsw.FullError) else error  # it says "not an error"
+        raise StoreError(f"{source} could not be copied to {target}: {why}.") from error
 
 
 def database_problems(path: Path) -> list[str]:

@@ -138,9 +138,8 @@ def erase(tx: Transaction, user_id: UserId, *, key: str, now: float) -> None:
     if team_id is not None:
         leave_team(tx, user_id, TeamId(team_id))
     whose = "recipient = (SELECT email_addr FROM user_account WHERE id = ?)"
-    tx.execute(
-        f"DELETE FROM mail WHERE sent_time IS NOT NULL AND {whose}", (user_id,)
-    )  # others are on their way
+    # The others are on their way.
+    tx.execute(f"DELETE FROM mail WHERE sent_time IS NOT NULL AND {whose}", (user_id,))
     tx.execute(
         "UPDATE user_account SET name = ?, email_addr = ?, authenticator = ?, weak_authenticator = ?, passwd_hash = '',"
         " cross_project_id = '', country = '', url = '', venue = '', global_prefs = '', project_prefs = '', language = '',"

@@ -282,6 +282,7 @@ def canonical_master_url(text: str) -> str:
         url = f"https://{url}"
     try:
         parts = urlsplit(url)
+        _ = parts.port  # it is looked at only here
     except ValueError:
         parts = urlsplit("")
     legal = len(url) <= MAX_URL and all("!" <= each <= "~" and each not in "<>\"'\\" for each in url)
