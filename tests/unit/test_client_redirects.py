@@ -144,7 +144,7 @@ def test_an_address_with_an_impossible_port_cannot_be_reached():
             await fetch(http, "http://127.0.0.1:99999/")
 
     with pytest.raises(ProjectNotReached, match="cannot be reached: the port in its address is larger"):
-        asyncio.run(ask(fetch_config))
+        asyncio.run(ask(lambda http, url: contact_scheduler(http, (url,), b"request", random.Random(1))))
     with pytest.raises(projects_web.ProjectUnreachable):
         asyncio.run(ask(projects_web.fetch))
     with pytest.raises(OSError, match="port is larger"):
