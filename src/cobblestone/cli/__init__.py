@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from cobblestone.domain.errors import CobblestoneError
 
 if TYPE_CHECKING:
+    from io import TextIOWrapper
+
     from cobblestone.cli.parameters import Commands
 
 _SUMMARY = """Volunteer computing: from a program to results of many computers.
@@ -159,4 +162,10 @@ def _run_program(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of the installed command."""
+    for name in ("stdin", "stdout", "stderr"):  # in this order each opens as the descriptor that was closed
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+    # names may have characters that the terminal's encoding lacks, and file names bytes that are no text
+    cast("TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
     sys.exit(run_command(sys.argv[1:]))
