@@ -340,6 +340,7 @@ def test_an_app_is_made_shown_and_changed(cli: Cli, sky: Path):
         ("team create Reds 99", 1, "user list"),
         ("team join Reds 1", 1, "Known: none"),
         ("key import gone", 1, "key sign"),
+        ("key create .", 1, "exists already"),
         ("nonsense", 2, "nonsense"),
         ("batch nonsense", 2, "nonsense"),
     ],
@@ -348,7 +349,7 @@ def test_a_mistake_gets_one_clear_message(cli: Cli, sky: Path, line: str, status
     words = line.split()
     project = (
         []
-        if words[0] == "nonsense" or line == "batch nonsense" or line.endswith("--files")
+        if words[0] == "nonsense" or line in ("batch nonsense", "key create .") or line.endswith("--files")
         else ["-p", "sky"]
     )
     outcome = cli(line, *project, status=status)
@@ -486,6 +487,7 @@ def test_a_name_that_is_not_utf8_is_named(cli: Cli, sky: Path):
     assert "rename it" in cli("submit period inputs/low.json -p sky --name", "b\udcff", status=1).err
     assert "rename it" in cli("app show -p sky", "b\udcff", status=1).err
     assert "rename it" in cli("find -p sky", "b\udcff", status=1).err
+    assert "is not UTF-8" in cli("backup -p sky", "b\udcff", status=1).err
 
 
 @pytest.mark.parametrize(
@@ -548,7 +550,7 @@ def test_an_app_for_gpus_has_a_version_for_each_maker_and_says_which_computers_h
     for options, status, wrong in (
         ("--gpu voodoo", 1, "There is no GPU 'voodoo'. Known: nvidia, amd, intel, any."),
         ("--gpu amd --gpu-share 0", 1, "0.01 to 1"),
-        ("--gpu amd --gpu-share nan", 1, "0.01 to 1"),
+        ("--gpu amd --gpu-share nan", 2, "not a number"),
         ("--gpu amd --gpu-memory 20TB", 1, "below 10 TB"),
         ("--gpu amd --gpu-memory much", 1, "a size such as"),
         ("--gpu-share 0.5", 2, "need --gpu"),

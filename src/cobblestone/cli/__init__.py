@@ -11,13 +11,11 @@ import importlib.util
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from cobblestone.domain.errors import CobblestoneError
 
 if TYPE_CHECKING:
-    from io import TextIOWrapper
-
     from cobblestone.cli.parameters import Commands
 
 _SUMMARY = """Volunteer computing: from a program to results of many computers.
@@ -133,6 +131,10 @@ def run_command(arguments: Sequence[str]) -> int:
             f"Error: This needs {error.name}, which is not installed. Install it with: {how_to_install(extra)}\n"
         )
         return EXIT_FAILED
+    except UnicodeEncodeError as error:  # the name of a file or folder
+        part = error.object[max(0, error.start - 60) : error.end + 20]
+        sys.stderr.write(f"Error: {part!r} is not UTF-8. Choose another name.\n")
+        return EXIT_FAILED
     except (CobblestoneError, OSError) as error:
         from cobblestone.cli.arguments import error_text
 
@@ -167,5 +169,6 @@ def main() -> None:
             mode = "r" if name == "stdin" else "w"
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
     # names may have characters that the terminal's encoding lacks, and file names bytes that are no text
-    cast("TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
+    stdout: Any = sys.stdout
+    stdout.reconfigure(errors="backslashreplace")
     sys.exit(run_command(sys.argv[1:]))
