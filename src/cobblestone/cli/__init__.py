@@ -166,8 +166,7 @@ def main() -> None:
     """Entry point of the installed command."""
     for name in ("stdin", "stdout", "stderr"):  # in this order each opens as the descriptor that was closed
         if getattr(sys, name) is None:
-            mode = "r" if name == "stdin" else "w"
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     # names may have characters that the terminal's encoding lacks, and file names bytes that are no text
     stdout: Any = sys.stdout
     stdout.reconfigure(errors="backslashreplace")

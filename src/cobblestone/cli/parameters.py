@@ -183,10 +183,8 @@ class _Word(click.Choice[str]):
 
 def _type_of(kind: Any, about: Argument) -> click.ParamType[Any]:
     bounds = about.min, about.max
-    if kind is float:
-        return _Float(*bounds)
-    if kind is int and bounds != (None, None):
-        return _Integer(*bounds)
+    if kind is float or (kind is int and bounds != (None, None)):
+        return _Float(*bounds) if kind is float else _Integer(*bounds)
     if kind is Path:
         return click.Path(path_type=Path)
     if kind in (str, bool, int):
