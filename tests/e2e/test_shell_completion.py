@@ -76,7 +76,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "period.py").write_text("print(1)\n")
     (tmp_path / "low.json").write_text("1")
-    (tmp_path / ".zshrc").touch()  # without one zsh first asks an ordinary user how to set it up
+    for name in (".bashrc", ".zshrc"):  # without one zsh first asks an ordinary user how to set it up
+        (tmp_path / name).write_bytes(b"# caf\xe9\n")
     for line in (
         ["project", "create", "sky", "--port", "18997"],
         [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import shlex
 import shutil
@@ -342,6 +343,11 @@ def test_an_app_is_made_shown_and_changed(cli: Cli, sky: Path):
         ("app create x --output-template gone.xml", 1, "gone.xml"),
         ("app create", 2, "Usage: cobblestone app create [OPTIONS] NAME"),
         ("app create x --files", 2, "--files"),
+        ("app create x --python period.py --gpu=", 1, "Known: nvidia, amd, intel, any."),
+        ("app create x --python period.py --gpu any --gpu-memory=", 1, "--gpu-memory"),
+        ("app create x --python period.py --gpu-memory=", 2, "need --gpu"),
+        (f"app show {'x' * 70_000}", 1, "URL too long"),
+        ("user create a@b.org Ann --token ü", 1, "the token cannot be used"),
         ("app version add period --platform x86_64-pc-linux-gnu --main period.py", 1, "app update"),
         ("app version add period --platform any --main gone", 1, "has a command"),
         ("app version list nope", 1, "Known: period"),
@@ -366,6 +372,7 @@ def test_an_app_is_made_shown_and_changed(cli: Cli, sky: Path):
         ("team create Reds 99", 1, "user list"),
         ("team join Reds 1", 1, "Known: none"),
         ("key import gone", 1, "key sign"),
+        ("key create .", 1, "exists already"),
         ("nonsense", 2, "nonsense"),
         ("batch nonsense", 2, "nonsense"),
     ],
@@ -374,7 +381,7 @@ def test_a_mistake_gets_one_clear_message(cli: Cli, sky: Path, line: str, status
     words = line.split()
     project = (
         []
-        if words[0] == "nonsense" or line == "batch nonsense" or line.endswith("--files")
+        if words[0] == "nonsense" or line in ("batch nonsense", "key create .") or line.endswith("--files")
         else ["-p", "sky"]
     )
     outcome = cli(line, *project, status=status)
@@ -510,6 +517,23 @@ def test_a_name_that_is_not_utf8_is_named(cli: Cli, sky: Path):
     Path("inputs/b\udcff.json").write_text("1")
     assert "'b\\udcff'" in cli("submit period -p sky", "inputs/b\udcff.json", status=1).err
     assert "rename it" in cli("submit period inputs/low.json -p sky --name", "b\udcff", status=1).err
+    assert "rename it" in cli("app show -p sky", "b\udcff", status=1).err
+    assert "rename it" in cli("find -p sky", "b\udcff", status=1).err
+    assert "is not UTF-8" in cli("backup -p sky", "b\udcff", status=1).err
+
+
+@pytest.mark.parametrize(
+    "address", ["http://x:abc/", "http://a\nb/", "http://\udcff/", "http://☃.example/", "http://xn--/"]
+)
+def test_an_address_that_cannot_be_one_is_said(cli: Cli, address: str):
+    assert "address" in cli("status --token x -p", address, status=1).err
+
+
+def test_the_question_before_an_account_is_erased_can_be_answered_with_no(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert "--yes" in cli("user delete 1", status=1).err
 
 
 def test_failed_jobs_show_in_the_exit_status(cli: Cli, sky: Path):
@@ -558,7 +582,7 @@ def test_an_app_for_gpus_has_a_version_for_each_maker_and_says_which_computers_h
     for options, status, wrong in (
         ("--gpu voodoo", 1, "There is no GPU 'voodoo'. Known: nvidia, amd, intel, any."),
         ("--gpu amd --gpu-share 0", 1, "0.01 to 1"),
-        ("--gpu amd --gpu-share nan", 1, "0.01 to 1"),
+        ("--gpu amd --gpu-share nan", 2, "not a number"),
         ("--gpu amd --gpu-memory 20TB", 1, "below 10 TB"),
         ("--gpu amd --gpu-memory much", 1, "a size such as"),
         ("--gpu-share 0.5", 2, "need --gpu"),

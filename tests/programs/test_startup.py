@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -63,3 +64,29 @@ def test_every_command_is_listed_in_one_line():
     assert [
         name for name, (_, summary) in COMMANDS.items() if not summary.endswith(".") or len(summary) > 66
     ] == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes descriptors as a shell does")
+@pytest.mark.parametrize(
+    ("words", "closed"), [("explain reasons", ">&-"), ("no", "2>&-"), ("user delete 1", "<&-")]
+)
+def test_a_closed_standard_stream_is_no_surprise(words: str, closed: str):
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m cobblestone {words} {closed}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "Usage" not in done.stdout
+    assert done.returncode in (0, 2, 130)
+
+
+def test_what_an_encoding_lacks_is_printed_all_the_same():
+    done = subprocess.run(
+        [sys.executable, "-m", "cobblestone", "app", "create", "--help"],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        timeout=60,
+    )
+    assert rb"--files FILE\u2026" in done.stdout

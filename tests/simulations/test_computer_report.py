@@ -202,6 +202,7 @@ def test_what_is_read_is_not_written_over_and_what_cannot_be_written_is_one_line
     for option, name, said in (
         ("--log", ".", "Is a directory"),
         ("--log", "none/x", "No such file"),
+        ("--log", "/dev/full", "/dev/full: No space left"),
         ("--picture", "none/x.svg", "there is no folder"),
     ):
         assert run_command(["simulate", str(own), option, str(tmp_path / name)]) == 2

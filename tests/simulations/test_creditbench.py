@@ -371,6 +371,8 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
         *("gains.svg", "cloud.svg", "drift.svg", "escrow.svg"),
     }
     page = (tmp_path / "report.html").read_text()
+    assert "prefers-color-scheme:dark" in page
+    assert "name=viewport" in page
     assert '<img src="gains.svg"' in page
     assert re.search(r'<td class="miss"[^>]*>[0-9.]+ !</td>', page)
     before = (tmp_path / "gains.svg").read_bytes()

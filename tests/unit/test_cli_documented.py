@@ -120,3 +120,11 @@ def test_the_help_of_app_create_begins_with_the_usual_calls_and_has_its_options_
 def test_every_example_says_where_to_begin():
     examples = [folder for folder in (ROOT / "examples").iterdir() if folder.is_dir()]
     assert [folder.name for folder in examples if not (folder / "README.md").is_file()] == []
+
+
+def test_the_help_keeps_all_words_on_a_narrow_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "40")
+    assert run_command(["submit", "--help"]) == 0
+    assert "…" not in capsys.readouterr().out

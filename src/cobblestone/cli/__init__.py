@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cobblestone.domain.errors import CobblestoneError
 
@@ -130,6 +131,10 @@ def run_command(arguments: Sequence[str]) -> int:
             f"Error: This needs {error.name}, which is not installed. Install it with: {how_to_install(extra)}\n"
         )
         return EXIT_FAILED
+    except UnicodeEncodeError as error:  # the name of a file or folder
+        part = error.object[max(0, error.start - 60) : error.end + 20]
+        sys.stderr.write(f"Error: {part!r} is not UTF-8. Choose another name.\n")
+        return EXIT_FAILED
     except (CobblestoneError, OSError) as error:
         from cobblestone.cli.arguments import error_text
 
@@ -159,4 +164,10 @@ def _run_program(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of the installed command."""
+    for name in ("stdin", "stdout", "stderr"):  # in this order each opens as the descriptor that was closed
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+    # names may have characters that the terminal's encoding lacks, and file names bytes that are no text
+    stdout: Any = sys.stdout
+    stdout.reconfigure(errors="backslashreplace")
     sys.exit(run_command(sys.argv[1:]))

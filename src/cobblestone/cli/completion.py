@@ -74,7 +74,7 @@ def install(command: click.Command) -> str:
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(kind(command, {}, "cobblestone", "_COBBLESTONE_COMPLETE").source(), encoding="utf-8")
     if start:
-        with (Path.home() / start).open("a+", encoding="utf-8") as file:
+        with (Path.home() / start).open("a+", encoding="utf-8", errors="surrogateescape") as file:
             file.seek(0)
             if line not in file.read():
                 file.write(f"\n{line}\n")

@@ -30,7 +30,7 @@ def show(usage: str, text: str, panels: Mapping[str, Rows]) -> None:
         # Options stand below those of other panels; commands leave the room to their texts.
         width = max(len(name) for name, _ in rows) if rows and title == COMMANDS else _NAMES_WIDTH
         table.add_column(style="cyan", width=width, overflow="fold")
-        table.add_column(ratio=1)
+        table.add_column(ratio=1, overflow="fold")
         for names, what in rows:
             table.add_row(Text(names), Text(what))
         if rows:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache, partial
 from itertools import pairwise
+from math import isfinite
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -154,15 +155,18 @@ class _Integer(click.IntRange):
 
 
 class _Float(click.FloatRange):
-    """A number within bounds, and not NaN, which no comparison refuses."""
+    """A number within bounds, if there are any, and not NaN or infinite: JSON has no word for those."""
 
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = super().convert(value, param, ctx)
-        if number != number:
+        if not isfinite(number):
             self.fail(f"{value!r} is not a number.", param, ctx)
         return number
+
+    def _describe_range(self) -> str:
+        return "" if self.min is self.max is None else super()._describe_range()
 
 
 class _Word(click.Choice[str]):
@@ -179,11 +183,11 @@ class _Word(click.Choice[str]):
 
 def _type_of(kind: Any, about: Argument) -> click.ParamType[Any]:
     bounds = about.min, about.max
-    if kind in (int, float) and bounds != (None, None):
-        return _Integer(*bounds) if kind is int else _Float(*bounds)
+    if kind is float or (kind is int and bounds != (None, None)):
+        return _Float(*bounds) if kind is float else _Integer(*bounds)
     if kind is Path:
         return click.Path(path_type=Path)
-    if kind in (str, bool, int, float):
+    if kind in (str, bool, int):
         return click.types.convert_type(kind)
     return _Word(kind)
 

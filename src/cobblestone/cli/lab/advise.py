@@ -51,7 +51,7 @@ def advise(
     workers: Workers = None,
 ) -> None:
     """Recommend deadline, quorum, buffers and size of batches, from simulations with these hosts."""
-    with refusals():
+    with refusals(picture):
         if picture is not None:
             require_picture(picture)
         scenario = read_scenario(scenario_file)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import click
 
-from cobblestone.cli.lab.sweeping import Scheduler, Workers, sweeping
+from cobblestone.cli.lab.sweeping import Scheduler, Workers, naming, sweeping
 from cobblestone.cli.options import OutputOptions
 from cobblestone.cli.parameters import Argument, Commands, Option
 
@@ -79,7 +79,8 @@ def report(
     """Write report.md, report.html, figures.csv and pictures from the results in a folder."""
     from cobblestone.credit_lab.bench.report import over_seeds, read_entries, write_report
 
-    path = write_report(folder)
+    with naming(folder):
+        path = write_report(folder)
     if out.for_programs:
         means = over_seeds(read_entries(folder))
         data = [{"system": key[0], "scenario": key[1]} | figures for key, figures in means.items()]
@@ -122,7 +123,9 @@ def record(
     from cobblestone.credit_lab.bench.tasks import scene_of
 
     scene = scene_of(scenario, size, seed, system)
-    click.echo(f"{write_stream(scene.tape, events)} events: {events}")
+    with naming(events):
+        count = write_stream(scene.tape, events)
+    click.echo(f"{count} events: {events}")
 
 
 @creditbench_commands.verb("price")
@@ -139,7 +142,8 @@ def price(
     contender = find_contender(system)
     tape, problems = read_stream(events, strict=strict)
     pay = watch(tape, contender.watcher(tape.quorum, tape.accounts.tolist(), 1, strict=strict))
-    write_prices(tape, pay, prices)
+    with naming(prices):
+        write_prices(tape, pay, prices)
     for problem in (*problems, *pay.problems):
         click.echo(problem, err=True)
     click.echo(f"{int(tape.valid.sum())} prices: {prices}")

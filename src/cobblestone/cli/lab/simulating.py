@@ -115,7 +115,7 @@ def simulate(
     options: SimulateOptions = SimulateOptions(),
 ) -> None:
     """Simulate a host with its projects, and print figures of merit for each policy."""
-    with refusals():
+    with refusals(options.anonymise, options.report, options.picture, options.log, options.keep):
         try:
             _require_other_files(scenario, options)
             text = _answer(scenario, options)

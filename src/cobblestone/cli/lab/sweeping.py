@@ -19,10 +19,21 @@ Workers = Annotated[int | None, Option(min=1, max=1024, help="Number of processe
 
 
 @contextmanager
-def refusals() -> Generator[None]:
-    """Report errors as short messages; the exit status is 2."""
+def naming(*written: Path | None) -> Generator[None]:
+    """Give errors that name no file the files or folder that are written: so does a write to a full disk."""
     try:
         yield
+    except OSError as error:
+        error.filename = error.filename or ", ".join(str(each) for each in written if each) or None
+        raise
+
+
+@contextmanager
+def refusals(*written: Path | None) -> Generator[None]:
+    """Report errors as short messages; the exit status is 2."""
+    try:
+        with naming(*written):
+            yield
     except (CobblestoneError, OSError) as error:
         click.echo(f"Error: {error_text(error)}", err=True)
         raise click.exceptions.Exit(2) from error
@@ -32,7 +43,7 @@ def refusals() -> Generator[None]:
 def sweeping(what: str, folder: Path) -> Generator[Callable[[int, int], None]]:
     """Show how many runs are done; report errors and interruptions as short messages."""
     try:
-        with refusals(), progress_bar() as bar:
+        with refusals(folder), progress_bar() as bar:
             line = bar.add_task(what, total=None, visible=False)
 
             def progress(done: int, total: int) -> None:

@@ -39,7 +39,7 @@ def create_key(
     from cobblestone.domain.errors import ConfigError
     from cobblestone.sdk.api.signing import write_key_pair
 
-    public = file.with_name(file.name + ".pub")
+    public = Path(f"{file}.pub")
     for path in (file, public):
         if path.exists():
             raise ConfigError(f"{path} exists already, and a key is never overwritten. Give another name.")

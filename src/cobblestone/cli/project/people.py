@@ -10,6 +10,7 @@ import click
 from cobblestone.cli.options import Common, PageOptions, given
 from cobblestone.cli.output import counted, when
 from cobblestone.cli.parameters import Argument, Commands, Option
+from cobblestone.domain.errors import ConfigError
 
 if TYPE_CHECKING:
     from cobblestone.api_schema.people import GivenRights, News, UserDetails
@@ -238,8 +239,8 @@ def delete(
     common: Common = Common(),
 ) -> None:
     """Erase an account: personal data is deleted permanently, credit stays in the totals."""
-    if not yes:
-        click.confirm(f"Erase the account of user {user_id} permanently?", abort=True, err=True)
+    if not (yes or click.confirm(f"Erase the account of user {user_id} permanently?", err=True)):
+        raise ConfigError("Nothing is erased. To erase it without this question: --yes")
     done = common.ask(lambda connected: connected.operation.delete_user(user_id))
     common.out.done(done, f"User {user_id} {done.text}.", user_id)
 

@@ -96,7 +96,7 @@ def complete(program: ProgramOptions, *, is_new: bool, say: Callable[[str], None
             "--container includes all that the command needs: without --bundle, --portable, "
             "--wasm and --source"
         )
-    if program.gpu or program.gpu_memory or program.gpu_share is not None:
+    if (program.gpu, program.gpu_memory, program.gpu_share) != (None, None, None):
         program = _on_gpu(program)
     if program.requirements and not program.portable and is_new:
         raise click.BadParameter("--requirements needs --portable")
@@ -114,7 +114,7 @@ def _on_gpu(program: ProgramOptions) -> ProgramOptions:
     from cobblestone.domain.apps import gpu_class_names
     from cobblestone.sdk.app_definition import parse_size
 
-    if not program.gpu:
+    if program.gpu is None:
         raise click.BadParameter("--gpu-memory and --gpu-share need --gpu")
     if program.plan_class:
         raise click.BadParameter("--gpu is a plan class by itself: without --plan-class")
@@ -122,7 +122,7 @@ def _on_gpu(program: ProgramOptions) -> ProgramOptions:
         raise click.BadParameter("WebAssembly and browsers see no GPU: without --gpu")
     names = gpu_class_names(
         program.gpu,
-        memory_bytes=parse_size(program.gpu_memory, "--gpu-memory") if program.gpu_memory else 0,
+        memory_bytes=0 if program.gpu_memory is None else parse_size(program.gpu_memory, "--gpu-memory"),
         share=1.0 if program.gpu_share is None else program.gpu_share,
         in_container=program.container is not None,
     )

@@ -206,8 +206,9 @@ def _markdown(found: Sequence[Table], pictures: Sequence[Path], how: Sequence[st
 _STYLE = (
     "body{font:15px sans-serif;max-width:80em;margin:2em auto;padding:0 1em}"
     "table{border-collapse:collapse;margin:1em 0;display:block;overflow-x:auto}"
-    "td,th{padding:.2em .6em;border-bottom:1px solid #ccc;text-align:right}"
-    "td:first-child,th:first-child{text-align:left}.miss{color:#a00;font-weight:bold}img{max-width:100%}"
+    "pre{overflow-x:auto}td,th{padding:.2em .6em;border-bottom:1px solid #ccc;text-align:right}"
+    "td:first-child,th:first-child{text-align:left}.miss{color:#a00;font-weight:bold}img{max-width:100%;height:auto}"
+    "@media(prefers-color-scheme:dark){body{background:#16181c;color:#ddd}td,th{border-color:#444}.miss{color:#ff6b6b}}"
 )
 
 
@@ -217,7 +218,8 @@ def _html(markdown: str) -> str:
 
     body = str(MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown))
     body = re.sub(r"<td([^<>]*)>([^<]*) !</td>", r'<td class="miss"\1>\2 !</td>', body)
-    return f"<!doctype html><meta charset=utf-8><title>creditbench</title><style>{_STYLE}</style>{body}"
+    head = "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=width=device-width>"
+    return f"{head}<title>creditbench</title><style>{_STYLE}</style>{body}"
 
 
 def as_csv(entries: Sequence[Entry]) -> str:

@@ -287,17 +287,15 @@ class Connection:
         """
         options: dict[str, Any] = {"params": _query(query), "timeout": timeout, "headers": {}}
         if body is not None:
-            try:
-                options["content"] = msgspec.json.encode(body)
-            except UnicodeEncodeError as error:  # a file's name, or what was typed
-                raise JobError(
-                    f"{error.object!r} cannot be sent, since it is not UTF-8: rename it."
-                ) from error
             options["headers"]["Content-Type"] = "application/json"
         if endpoint.idempotent:  # a repetition after a lost answer creates nothing twice
             options["headers"]["Idempotency-Key"] = uuid.uuid4().hex
-        answer = self._again(lambda: self._request(endpoint, *places, **options))
-        return self._decode(answer, endpoint.reply)
+
+        def attempt() -> httpx.Response:
+            content = None if body is None else msgspec.json.encode(body)
+            return self._request(endpoint, *places, content=content, **options)
+
+        return self._decode(self._again(attempt), endpoint.reply)
 
     def put_file(
         self,
@@ -415,6 +413,12 @@ class Connection:
                 raise problem_of(answer)
             except (httpx.TransportError, RequestRefused) as error:
                 self.require_passing(error, number)
+            except UnicodeEncodeError as error:  # a file's name, or what was typed
+                raise JobError(
+                    f"{error.object!r} cannot be sent, since it is not UTF-8: rename it."
+                ) from error
+            except (httpx.InvalidURL, UnicodeError) as error:  # too long, or a host that cannot be
+                raise JobError(f"No request can have such an address: {error}.") from error
             self._sleep(wait * random.uniform(0.8, 1.2))
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
         raise Unreachable(
@@ -470,6 +474,7 @@ def open_connection(target: ProjectAddress) -> Connection:
     a folder is tried again for `HELD_SECONDS`.
 
     Raises:
+        ConfigError: the address is none, or the token is not ASCII.
         Unreachable: no address answers.
         BusyError: the folder is open in another process that cannot be reached.
     """
@@ -482,6 +487,8 @@ def open_connection(target: ProjectAddress) -> Connection:
                 raise BusyError(str(error)) from error
             time.sleep(0.1)
             target = locate(target.folder, target.token)
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise ConfigError(f"The project's address or the token cannot be used: {error}.") from error
 
 
 def _open(target: ProjectAddress) -> Connection:

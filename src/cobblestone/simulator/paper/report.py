@@ -64,7 +64,7 @@ def write_report(
     """
     runs = f"{min(seeds, FEWEST)} to {seeds} runs, until all intervals are within ±{precision:g},"
     if precision <= 0.0 or seeds <= FEWEST:
-        runs = f"{seeds} runs"
+        runs = f"{seeds} run{'s' * (seeds > 1)}"
     followed = ", in the comparison also with those of the 2007 simulator, draw by draw" if golden else ""
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>The 2007 scheduling paper, reproduced</title>",
