@@ -154,8 +154,8 @@ class _Integer(click.IntRange):
     name = "integer"
 
 
-class _Float(click.FloatRange):
-    """A number within bounds, if there are any, and not NaN or infinite: JSON has no word for those."""
+class _Number(click.types.FloatParamType):
+    """A number, and not NaN or infinite: JSON has no word for those."""
 
     name = "number"
 
@@ -165,8 +165,9 @@ class _Float(click.FloatRange):
             self.fail(f"{value!r} is not a number.", param, ctx)
         return number
 
-    def _describe_range(self) -> str:
-        return "" if self.min is self.max is None else super()._describe_range()
+
+class _BoundedNumber(_Number, click.FloatRange):
+    """A number within bounds."""
 
 
 class _Word(click.Choice[str]):
@@ -183,8 +184,10 @@ class _Word(click.Choice[str]):
 
 def _type_of(kind: Any, about: Argument) -> click.ParamType[Any]:
     bounds = about.min, about.max
-    if kind is float or (kind is int and bounds != (None, None)):
-        return _Float(*bounds) if kind is float else _Integer(*bounds)
+    if kind in (int, float) and bounds != (None, None):
+        return _Integer(*bounds) if kind is int else _BoundedNumber(*bounds)
+    if kind is float:
+        return _Number()
     if kind is Path:
         return click.Path(path_type=Path)
     if kind in (str, bool, int):

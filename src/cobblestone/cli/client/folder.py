@@ -56,6 +56,8 @@ def run(
     """Run a client until it is stopped; jobs then save their work."""
     from cobblestone.client.daemon.programs import Faces, run_client
 
+    if certificate_key and not certificate:
+        raise click.BadParameter("--tls-key needs --tls-certificate")
     faces = Faces(
         gui_port=gui_port,
         json_port=json_port,
