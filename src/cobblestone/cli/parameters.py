@@ -154,20 +154,10 @@ class _Integer(click.IntRange):
     name = "integer"
 
 
-class _Number(click.types.FloatParamType):
-    """A number, and not NaN or infinite: JSON has no word for those."""
+class _Number(click.FloatRange):
+    """A number within bounds."""
 
     name = "number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number = super().convert(value, param, ctx)
-        if not isfinite(number):
-            self.fail(f"{value!r} is not a number.", param, ctx)
-        return number
-
-
-class _BoundedNumber(_Number, click.FloatRange):
-    """A number within bounds."""
 
 
 class _Word(click.Choice[str]):
@@ -185,12 +175,10 @@ class _Word(click.Choice[str]):
 def _type_of(kind: Any, about: Argument) -> click.ParamType[Any]:
     bounds = about.min, about.max
     if kind in (int, float) and bounds != (None, None):
-        return _Integer(*bounds) if kind is int else _BoundedNumber(*bounds)
-    if kind is float:
-        return _Number()
+        return _Integer(*bounds) if kind is int else _Number(*bounds)
     if kind is Path:
         return click.Path(path_type=Path)
-    if kind in (str, bool, int):
+    if kind in (str, bool, int, float):
         return click.types.convert_type(kind)
     return _Word(kind)
 
@@ -217,6 +205,8 @@ def _parameter(name: str, hint: Any, default: Any, *, group: Any = None, panel: 
     }
     if several:
         attributes["callback"] = partial(_as_list, default)
+    elif kind is float:
+        attributes["callback"] = _finite
     if not isinstance(about, Option):
         return _Argument([name], nargs=-1 if several else 1, **attributes)
     names = about.names.split()
@@ -235,6 +225,13 @@ def _parameter(name: str, hint: Any, default: Any, *, group: Any = None, panel: 
 
 def _as_list(default: Any, _ctx: click.Context, _param: click.Parameter, values: tuple[Any, ...]) -> Any:
     return list(values) if values else default
+
+
+def _finite(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
+    """Refuse NaN, which is within any bounds, and infinity: JSON has no word for them."""
+    if value is not None and not isfinite(value):
+        raise click.BadParameter(f"{value} is not a number.")
+    return value
 
 
 @cache
