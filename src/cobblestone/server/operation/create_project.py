@@ -90,7 +90,8 @@ def _fill_database(folder: ProjectFolder, settings: Settings, public_key: str, n
         apps.set_current_key(tx, public_key, successor_signatures={}, now=now)
         credentials.create_token(tx, secret, name=ADMIN_TOKEN_NAME, scopes=list(credentials.Scope), now=now)
 
-    upgrade(folder.location(settings), folder.schema)
-    with folder.lock(), closing(folder.open_store(settings)) as store:
-        store.write(fill)
+    with folder.lock():
+        upgrade(folder.location(settings), folder.schema)
+        with closing(folder.open_store(settings)) as store:
+            store.write(fill)
     write_private(folder.admin_token_file, secret.encode())
