@@ -10,6 +10,7 @@ from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 
 from cobblestone.domain.apps import AppDispatch
+from cobblestone.domain.values import DAY
 from cobblestone.server.daemons.housekeeping import follow_app_credit
 from cobblestone.wire.project.account import email_hash
 from cobblestone.wire.project.preferences import GlobalPreferences, UserKeywords, read_computing, read_project
@@ -299,6 +300,12 @@ def test_a_team_is_founded_found_joined_left_and_handed_over(world: World) -> No
     token = form_of(ada, "/account.php")[1]["form_token"]
     assert ada.post("/team_join.php?teamid=1", form_token=token).status_code == 409
     assert send(ada, "/team_create.php", name="SUNNY").status_code == 422
+    refused = send(bruno, "/team_create.php", name="Rainy")
+    assert refused.status_code == 422
+    assert "You founded a team less than a day ago." in text_of(refused)
+    assert world.value("SELECT team_id FROM user_account WHERE id = 2") == 1, "he is still in his old one"
+    world.now += DAY
+    assert send(bruno, "/team_create.php", name="Rainy").status_code == 303
 
 
 def test_the_type_and_the_html_name_of_a_team_are_its_founder_s_choice(world: World) -> None:

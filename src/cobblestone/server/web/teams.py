@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.domain.errors import Conflict, NotAllowed, NotFound
 from cobblestone.domain.people import Team, TeamType, User
 from cobblestone.domain.values import TeamId, UserId
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
@@ -93,6 +93,8 @@ class TeamPages(Pages[ProjectSite]):
                 return visit.go(f"team_display.php?teamid={team.id}")
             except Conflict:
                 problems = {"name": _("There is already a team of this name.")}
+            except NotAllowed:
+                problems = {"name": _("You founded a team less than a day ago. Wait until tomorrow.")}
         return visit.show("team_create.html", typed=form, problems=problems, team=None)
 
     @shows("/team_edit.php", methods=BOTH, own=True)

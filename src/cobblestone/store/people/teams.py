@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cobblestone.domain.errors import Conflict, NotFound
+from cobblestone.domain.errors import Conflict, NotAllowed, NotFound
 from cobblestone.domain.people import Team, TeamType
 from cobblestone.domain.values import TeamId, UserId
 from cobblestone.store.engine.database import Database, Transaction
@@ -114,7 +114,11 @@ def found_team(tx: Transaction, founder_id: UserId, profile: TeamProfile, *, now
 
     Raises:
         Conflict: the name is taken.
+        NotAllowed: the last team of this founder is less than a day old.
     """
+    last = tx.value("SELECT max(create_time) FROM team WHERE founder_id = ?", (founder_id,))
+    if last is not None and now < last + PAUSE_SECONDS:
+        raise NotAllowed("A person founds one team a day.")
     founder = users.user_by_id(tx, founder_id)
     if founder is not None and founder.team_id is not None:
         account_changes.leave_team(tx, founder_id, founder.team_id)
@@ -123,7 +127,7 @@ def found_team(tx: Transaction, founder_id: UserId, profile: TeamProfile, *, now
     return team
 
 
-#: A team gets at most one message in this time.
+#: A team gets at most one message in this time, and a person founds at most one team.
 PAUSE_SECONDS = 86400.0
 #: Of each team the newest so many are kept.
 KEPT_MESSAGES = 50
