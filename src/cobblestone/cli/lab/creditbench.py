@@ -112,7 +112,9 @@ def list_all(out: OutputOptions = OutputOptions()) -> None:
 
 @creditbench_commands.verb("record")
 def record(
-    events: Annotated[Path, Argument(metavar="EVENTS", help="File for the stream, .parquet or .csv.")],
+    events: Annotated[
+        Path, Argument(metavar="EVENTS", help="File for the stream: Parquet, or CSV if it ends in .csv.")
+    ],
     scenario: ScenarioOption = "normal-q2",
     size: SizeOption = "S",
     seed: SeedOption = 1,
@@ -131,7 +133,9 @@ def record(
 @creditbench_commands.verb("price")
 def price(
     events: Annotated[Path, Argument(metavar="EVENTS", help="A recorded stream.")],
-    prices: Annotated[Path, Argument(metavar="PRICES", help="File for the prices, .parquet or .csv.")],
+    prices: Annotated[
+        Path, Argument(metavar="PRICES", help="File for the prices: Parquet, or CSV if it ends in .csv.")
+    ],
     system: Annotated[str, Option(help="Credit system, or FILE.py:Class.")] = "steady",
     strict: StrictOption = False,
 ) -> None:
