@@ -30,6 +30,7 @@ from cobblestone.server.daemons.transitioner import Transitioner
 from cobblestone.server.run import open_project
 from cobblestone.store.catalog import apps, files
 from cobblestone.store.engine.database import Store, Transaction
+from cobblestone.store.maintenance.upgrade import upgrade
 from cobblestone.store.people import credentials, hosts, users
 from cobblestone.store.work import batches
 from cobblestone.wire.project.signatures import encode_public_key, generate_key, sign_md5
@@ -90,6 +91,7 @@ def make_project(
     folder = ProjectFolder(root)
     folder.make()
     write_private(folder.secret_file, os.urandom(32))
+    upgrade(folder.location(folder.settings()), folder.schema)
     with open_project(root) as ctx:
         key_text, app = _add_app(ctx, quorum=quorum)
         volunteers = _add_volunteers(ctx, hosts_per_user=hosts_per_user)

@@ -347,7 +347,7 @@ def test_what_is_wrong_with_news_is_told_and_what_was_typed_stays(village: Villa
     assert "half a day's work" in text_of(answer)
     assert village.operator.send("/ops_news.php", title="t" * 201, text="x").status_code == 422
     assert village.operator.send("/ops_news.php", title="t", text="€" * 20_000 + "\a").status_code == 303
-    assert village.operator.send("/ops_news.php", title="t", text="€" * 40_000).status_code == 400
+    assert village.operator.send("/ops_news.php", title="t", text="€" * 40_000).status_code == 413
     assert village.operator.get("/ops_news.php?id=987").status_code == 404
     assert [entry[1] for entry in village.audit()] == ["publish news"]
 

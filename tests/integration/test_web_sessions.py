@@ -231,7 +231,7 @@ def test_a_form_that_is_too_large_is_refused(world: World) -> None:
     visitor = Visitor(world)
     visitor.get("/join.php")
     answer = visitor.post("/join.php", user_name="x" * 100_000)
-    assert answer.status_code == 400
+    assert answer.status_code == 413
 
 
 def test_the_session_gets_a_new_number_at_log_in(world: World) -> None:

@@ -66,7 +66,6 @@ def test_every_command_is_listed_in_one_line():
     ] == []
 
 
-@pytest.mark.skipif(os.name != "posix", reason="closes descriptors as a shell does")
 @pytest.mark.parametrize(
     ("words", "closed"), [("explain reasons", ">&-"), ("no", "2>&-"), ("user delete 1", "<&-")]
 )
