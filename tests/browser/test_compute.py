@@ -260,7 +260,7 @@ def test_a_loop_of_calls_of_the_host_says_how_far_it_is(computing: Computing):
 def test_a_program_that_leaves_its_files_in_disorder_gives_the_bytes_and_the_count_of_the_native_launcher(
     computing: Computing,
 ):
-    app = computing.app("diary", diary(2000))
+    app = computing.app("diary", diary(8000))
     page = computing.open()
     start(page)
     for pause in (100, 300):
