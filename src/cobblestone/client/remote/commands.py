@@ -128,7 +128,7 @@ def task_as_data(content: ProjectContent, job: JobRecord, phase: Phase | None) -
         "state": _state_words(job, phase),
         "fraction_done": round(fraction, 6),
         "elapsed": round(task.elapsed_time or job.final_elapsed_time, 3),
-        "cpu_time": round(task.current_cpu_time or job.final_cpu_time, 3),
+        "cpu_time": round(max(task.current_cpu_time, task.checkpoint_cpu_time) or job.final_cpu_time, 3),
         "remaining": 0.0 if job.completed_time else round(job.estimated_remaining, 1),
         "deadline": job.result.report_deadline,
         "received": job.received_time,
