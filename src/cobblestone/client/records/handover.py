@@ -46,7 +46,9 @@ def adopt(root: Path) -> dict[str, int]:
     if (folders.root / DATABASE).exists():
         raise Conflict(f"{root} is already used by this client. To take it over again, move {DATABASE} away.")
     for process in psutil.process_iter(("name", "cwd")):  # a client that allows several of them takes no lock
-        if process.info["name"] == "boinc" and process.info["cwd"] == str(folders.root.resolve()):
+        if process.info["name"] in ("boinc", "boinc.exe") and process.info["cwd"] == str(
+            folders.root.resolve()
+        ):
             raise Busy(f"A BOINC client is running in {root} (process {process.pid}). Stop it first.")
     adopted = _read_state(folders.root)
     state = ClientDatabase(folders.root)
