@@ -51,7 +51,7 @@ def fetch_for_gpus(
     # where no one can be asked nothing helps but an event, or a wait that ends
     wait = FETCH_PERIOD if requests else TROUBLE_PERIOD
     saturated = min([outlook.devices[kind].saturated for kind in kinds], default=low)
-    wait = max(wait, 0.5 * gpu_available(state) * (saturated - low))
+    wait = max(wait, 0.9 * gpu_available(state) * (saturated - low))
     look = max(state.now + wait, state.next_contact(state.now), first_supplier_of(state, kinds))
     state.next_fetch = min(state.next_fetch, look)
     found = PlannedFetch(first if requests else None, requests, others, plan.why)

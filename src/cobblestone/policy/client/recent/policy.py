@@ -13,7 +13,7 @@ from cobblestone.policy.client.core.events import from_plain
 from cobblestone.policy.client.core.protocol import Changes, Policy
 from cobblestone.policy.client.core.reasons import Why, why
 from cobblestone.policy.client.core.state import NEVER, ClientJob, CoreState, Phase, PlannedFetch
-from cobblestone.policy.client.core.values import FetchRequest, rpc_backoff
+from cobblestone.policy.client.core.values import CPU, FetchRequest, rpc_backoff
 from cobblestone.policy.client.estimates import VersionHistory, remaining_elapsed, update_dcf
 from cobblestone.policy.client.published.run_list import stands_recent
 from cobblestone.policy.client.published.work_fetch import FETCH_PERIOD
@@ -200,9 +200,12 @@ class Recent(Policy):
                 queue,
                 buffer_total=self.total,
                 available=self.available(),
-                gpu_available=gpu_available(state) if self.availability is None else self.availability,
+                gpu_available=self._gpu_available(),
             )
         return self.outlook
+
+    def _gpu_available(self) -> float:
+        return gpu_available(self.state) if self.availability is None else self.availability
 
     # -- what runs ----------------------------------------------------------------------------------------------------
 
@@ -293,8 +296,13 @@ class Recent(Policy):
             ),
         )
         supplied = {kind for p in state.projects if p.open for kind in p.description.supplies}
-        saturated = min([d.saturated for k, d in outlook.devices.items() if k in supplied], default=self.low)
-        wait = max(FETCH_PERIOD, 0.5 * self.available() * (saturated - self.low))
+        stocks = [
+            (each.saturated - self.low) * (self.available() if kind == CPU else self._gpu_available())
+            for kind, each in outlook.devices.items()
+            if kind in supplied
+        ]
+        # queues drain at a pace that is known, but for what jobs tell of their progress
+        wait = max(FETCH_PERIOD, 0.9 * min(stocks, default=0.0))
         state.next_fetch = max(now + wait, state.next_contact(now), state.first_supplier())
         return explained(state, plan)
 
