@@ -82,7 +82,11 @@ def make_project(
             project={"url": url},
             server={"port": port},
             database={"url": database},
-            scheduler={"daily_result_quota": 1_000_000, "one_result_per_user": quorum > 1},
+            scheduler={
+                "daily_result_quota": 1_000_000,
+                "max_jobs_per_day_init": 1_000_000,  # else a computer that has done nothing gets one job for each processor
+                "one_result_per_user": quorum > 1,
+            },
             log={"level": "warning"},
             # The first round of badges over many computers would be measured along.
             badges={"total": [], "recent": [], "rank_percent": []},

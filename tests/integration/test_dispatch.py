@@ -21,7 +21,7 @@ from cobblestone.policy.dispatch.catalogue import SpeedPopulation, believed_spee
 from cobblestone.server.operation.explain import explain_host, explain_result, explain_workunit
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Transaction
-from cobblestone.store.people import account_changes, credentials, users
+from cobblestone.store.people import account_changes, credentials, hosts, users
 from cobblestone.store.work.candidates import CandidateQueue
 from cobblestone.wire.scheduler.host import CoprocRequest
 from cobblestone.wire.scheduler.report import StickyFile
@@ -313,6 +313,54 @@ def test_few_results_are_read_while_few_are_wanted(world: World, monkeypatch):
     assert found == [
         row[0] for row in world.query("SELECT id FROM result WHERE server_state = 2 ORDER BY id")
     ]
+
+
+def test_hosts_that_find_nothing_look_at_one_page_behind_the_head_and_leave_it_to_others(
+    world: World, monkeypatch
+):
+    monkeypatch.setattr("cobblestone.store.work.candidates.FIRST_PAGE", 4)
+    monkeypatch.setattr("cobblestone.store.work.candidates.PAGE", 4)
+    monkeypatch.setattr("cobblestone.store.work.candidates.MAX_HELD", 8)
+    world.add_jobs(world.add_app(), n=18)
+    world.host(world.user("alice")).rpc()
+    queue = CandidateQueue()
+
+    def seen() -> list[ResultId]:
+        return world.write(lambda tx: [each.result_id for each in queue.scan(tx)])
+
+    head = list(range(1, 9))
+    looks = [seen() for _ in range(5)]
+    assert [look[:8] for look in looks] == [head] * 5
+    assert [look[8:] for look in looks] == [
+        [9, 10, 11, 12],
+        [13, 14, 15, 16],
+        [17, 18],
+        [9, 10, 11, 12],
+        [13, 14, 15, 16],
+    ]
+    queue.remove(ResultId(1))
+    assert seen() == [*range(2, 13), 17, 18]
+
+
+def test_jobs_for_everybody_are_found_behind_many_for_one(world: World, monkeypatch):
+    monkeypatch.setattr("cobblestone.store.work.candidates.FIRST_PAGE", 4)
+    monkeypatch.setattr("cobblestone.store.work.candidates.PAGE", 4)
+    monkeypatch.setattr("cobblestone.store.work.candidates.MAX_HELD", 8)
+    app = world.add_app()
+    alice, bob = (world.host(world.user(name), p_ncpus=1) for name in ("alice", "bob"))
+    alice.rpc()
+    bob.rpc()
+    world.add_jobs(app, n=40, target=Recipients(host_id=HostId(alice.id)))
+    batch = world.add_jobs(app)
+    bob.rpc(ask=1)
+    assert bob.new_results() == [f"demo_{batch.id}_0_0"]
+    alice.rpc(ask=1)
+    assert alice.new_results() == ["demo_1_0_0"]
+    queue = CandidateQueue()
+    assert world.write(lambda tx: len(list(queue.scan(tx)))) == 0
+    row = world.write(lambda tx: hosts.host_by_id(tx, HostId(alice.id)))
+    assert row is not None
+    assert len(world.write(lambda tx: queue.targeted(tx, row, None))) == 39
 
 
 # Fairness

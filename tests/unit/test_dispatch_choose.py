@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,8 @@ from cobblestone.domain.apps import ANY_PLATFORM, AppDispatch, PlanClass
 from cobblestone.domain.hosts import CPU
 from cobblestone.domain.values import AppId, AppVersionId, HostId, TeamId, UserId, WorkunitId
 from cobblestone.domain.work import HomogeneousRedundancy, JobLimits
-from cobblestone.policy.dispatch.catalogue import DispatchDecision
+from cobblestone.policy.dispatch.catalogue import Candidate, DispatchDecision
+from cobblestone.policy.dispatch.choose import LONGEST_WALK
 from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits, JobCap, quota_day
 from cobblestone.policy.dispatch.request import ProjectPreferences, ResourceRequest
 
@@ -81,14 +82,48 @@ def test_the_deadline_is_the_delay_bound_from_now():
 
 def test_candidates_are_read_no_further_than_needed():
     read: list[int] = []
-
-    def endless():
-        while True:
-            read.append(len(read) + 1)
-            yield candidate(len(read))
-
-    assert sent(choose(request(seconds=1), endless())) == [1]
+    assert sent(choose(request(seconds=1), endless(read))) == [1]
     assert read == [1]
+
+
+def endless(read: list[int], **changes: Any) -> Iterator[Candidate]:
+    while True:
+        read.append(len(read) + 1)
+        yield candidate(len(read), **changes)
+
+
+def test_the_walk_ends_where_no_app_has_anything_for_the_request():
+    read: list[int] = []
+    asked = request(seconds=0, gpu_seconds=HOUR)
+    assert codes(choose(asked, endless(read))) == ["processor_type_not_requested"]
+    assert len(read) <= 2
+    read.clear()
+    limits = DispatchLimits(daily_quota_init=1)
+    decision = choose(request(seconds=100 * HOUR), endless(read), limits=limits)
+    assert len(sent(decision)) == 4
+    assert codes(decision) == ["held_limit_of_new_host"]
+    assert len(read) <= 10
+
+
+def test_who_has_a_job_goes_past_a_bounded_number_of_unsuitable_ones():
+    read: list[int] = []
+    two = catalogue(version(), version(2, 2), apps=[app(1, dispatch=AppDispatch(max_jobs_per_rpc=1))])
+    decision = choose(request(seconds=100 * HOUR), endless(read), two)
+    assert sent(decision) == [1]
+    assert LONGEST_WALK <= len(read) <= LONGEST_WALK + 10
+
+
+def test_who_has_none_goes_on_to_the_first_of_another_app():
+    offered = [*candidates(3 * LONGEST_WALK), candidate(9999, app_number=2)]
+    two = catalogue(version(plan_class="cuda"), version(2, 2), plan_classes=[CUDA])
+    assert sent(choose(request(), offered, two)) == [9999]
+
+
+def test_jobs_with_a_version_of_their_own_are_found_behind_those_of_a_closed_one():
+    rules = AppDispatch(homogeneous_app_version=True)
+    both = catalogue(version(deprecated=True), apps=[app(1, dispatch=rules)])
+    offered = [*candidates(700), candidate(701, app_version_id=AppVersionId(1))]
+    assert sent(choose(request(), offered, both)) == [701]
 
 
 def test_a_request_for_nothing_gets_nothing_and_says_so():

@@ -52,6 +52,8 @@ _NOTHING: frozenset[WorkunitId] = frozenset()
 
 FIRST_LOOK = 1  #: candidates looked up together at first; four times as many each time
 LONGEST_LOOK = 256
+#: Candidates that a request goes past, once it has a job: more would cost more than they bring.
+LONGEST_WALK = 1000
 
 #: Longest estimated run time of a job for a browser.
 BROWSER_SECONDS = 3600.0
@@ -219,10 +221,16 @@ class _Selection:
         chunk: list[Candidate] = []
         first_choice = self._first_choice
         choices = self._choices
+        passed = 0
         for candidate in candidates:
             app_id = candidate.app_id
             # The quick way out, before anything else is looked at: this app has nothing for this request.
             if choices.get(app_id, candidate) is None and candidate.app_version_id is None:
+                passed += 1
+                if passed > LONGEST_WALK and self.assignments:
+                    break
+                if passed % LONGEST_LOOK == 1 and self._nothing_is_open():
+                    break
                 continue
             if first_choice is not None and app_id not in first_choice:
                 second_choice.append(candidate)
@@ -236,6 +244,17 @@ class _Selection:
                 chunk = []
                 look = min(4 * look, LONGEST_LOOK)
         return bool(chunk) and self._give(chunk)
+
+    def _nothing_is_open(self) -> bool:
+        """Tell whether no app has anything for this request, whatever comes."""
+        return not any(
+            app.dispatch.homogeneous_app_version  # each job may have a version of its own
+            or (self._choices[id_] if id_ in self._choices else self._may_have(id_))
+            for id_, app in self._apps.items()
+        )
+
+    def _may_have(self, app_id: AppId) -> bool:
+        return not self._refuse_app(app_id) and isinstance(self._chooser.choose(app_id), Match)
 
     def _passes(self, candidate: Candidate) -> bool:
         """Carry out the checks that need no look-up."""

@@ -6,7 +6,7 @@ The truth stays in the database: a candidate is only handed out by a conditional
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cobblestone.domain.hosts import Host
 from cobblestone.domain.values import ResultId, TeamId, WorkunitId, changed
@@ -20,8 +20,9 @@ from cobblestone.store.work.steps import FOUND, IS_UNSENT, matching
 #: Results that are read together when none are held: half a millisecond, in which nothing else can write on SQLite.
 FIRST_PAGE = 250
 #: As many as are held are read further, at most so many: few of them are what a host can take.
-PAGE = 2000
-MAX_HELD = 20_000
+PAGE = 1000
+#: The head of the queue; of what is behind it, a host that finds nothing there sees one page.
+MAX_HELD = 2000
 MAX_TARGETED = 200
 
 _CANDIDATES = RowMapper(
@@ -62,6 +63,7 @@ def candidate_of_batch(db: Database, batch_id: int) -> tuple[Candidate, int] | N
 
 
 _Key = tuple[str, int]  # kind and id of the only one who may get a result
+_Place = tuple[int, float, int]  # priority (negative: the highest comes first), turn and id of a result
 
 
 def _key(candidate: Candidate) -> _Key:
@@ -82,9 +84,10 @@ class CandidateQueue:
         # whether there are such workunits; None: not looked since new results came
         self._any_targeted: bool | None = None
         self._served: dict[int, float] = {}  # the largest turn that was sent, by priority
-        self._last: tuple[int, float, int] | None = None  # priority, turn and id of the last one read
+        self._last: _Place | None = None  # of the last one read
+        self._behind: _Place | None = None  # of the last one that was looked at behind those that are held
         self._complete = False  # whether all unsent results are held
-        self._dropped = False  # whether some that no host took were let go
+        self._dropped = False  # whether some were let go that nobody here claimed
         self._stale = True  # whether unsent results were made since the last full read
         self._slice = (0, 1)  # our number among the schedulers, and how many they are
         self._own = True  # whether what is read is of our own slice
@@ -141,18 +144,15 @@ class CandidateQueue:
     def targeted(self, db: Database, host: Host, team_id: TeamId | None) -> list[Candidate]:
         """Return results only for this host, its user or the user's team, best first."""
         self._refresh()
-        if not self._complete:
-            if self._any_targeted is None:
-                self._any_targeted = bool(db.value(f"SELECT 1 FROM workunit WHERE {TARGETED} LIMIT 1"))
-            if self._any_targeted:
-                self._read_targeted(db, host, team_id)
-        if not self._targeted:
-            return []
-        keys = (("host", host.id), ("user", host.user_id), ("team", team_id or 0))
-        return [each for key in keys for each in self._targeted.get(key, {}).values()]
+        if self._complete and self._n_targeted < MAX_HELD:
+            keys = (("host", host.id), ("user", host.user_id), ("team", team_id or 0))
+            return [each for key in keys for each in self._targeted.get(key, {}).values()]
+        if self._any_targeted is None:
+            self._any_targeted = bool(db.value(f"SELECT 1 FROM workunit WHERE {TARGETED} LIMIT 1"))
+        return self._read_targeted(db, host, team_id) if self._any_targeted else []
 
     def scan(self, db: Database) -> Iterator[Candidate]:
-        """Yield all unsent results, best first; read more from the database as needed.
+        """Yield unsent results, best first: those that are held, read from the database as needed, then a page of the others.
 
         Do not change the queue before the iterator is done with.
         """
@@ -160,11 +160,10 @@ class CandidateQueue:
         yield from self._held.values()
         while not self._complete and len(self._held) < MAX_HELD:
             yield from self._read_page(db)
-        # No host took what is held.  Go on behind it next time, and start over after the end, so that no job waits for
-        # ever behind unwanted ones and memory stays bounded.
+        # No host took what is held.  Each look goes on behind the one before, so that no job waits for ever behind unwanted
+        # ones, while one request reads no more than this.
         if not self._complete:
-            self._held.clear()
-            self._dropped = True
+            yield from self._look_behind(db)
         elif self._dropped:
             self._stale = True
 
@@ -181,36 +180,33 @@ class CandidateQueue:
         self._n_targeted += 1
         self._targeted.setdefault(_key(candidate), {})[candidate.result_id] = candidate
 
-    def _read_targeted(self, db: Database, host: Host, team_id: TeamId | None) -> None:
-        for column, target in (("host", host.id), ("user", host.user_id), ("team", team_id)):
-            if target is not None:
-                source = (
-                    "workunit w JOIN result r ON r.workunit_id = w.id"
-                    f" WHERE w.target_{column}_id = ? AND w.{matching(AssimilateState.INIT)} AND {FOUND}r.{IS_UNSENT}"
-                    f" ORDER BY w.id LIMIT {MAX_TARGETED}"
-                )
-                for candidate in db.load(_CANDIDATES, source, (target,)):
-                    self._add_targeted(candidate)
+    def _read_targeted(self, db: Database, host: Host, team_id: TeamId | None) -> list[Candidate]:
+        return [
+            candidate
+            for column, target in (("host", host.id), ("user", host.user_id), ("team", team_id))
+            if target is not None
+            for candidate in db.load(
+                _CANDIDATES,
+                "workunit w JOIN result r ON r.workunit_id = w.id"
+                f" WHERE w.target_{column}_id = ? AND w.{matching(AssimilateState.INIT)} AND {FOUND}r.{IS_UNSENT}"
+                f" ORDER BY w.id LIMIT {MAX_TARGETED}",
+                (target,),
+            )
+        ]
 
     def _read_page(self, db: Database) -> list[Candidate]:
+        """Hold the next results."""
         where, parameters = "", list[object]()
         wanted = min(max(FIRST_PAGE, len(self._held)), PAGE)
         number, count = self._slice
         if count > 1:
             where = f" AND r.workunit_id % ? {'=' if self._own else '<>'} ?"
             parameters = [count, number]
-        if self._last is not None:
-            priority, turn, last = self._last
-            where += " AND (r.priority < ? OR (r.priority = ? AND (r.turn > ? OR (r.turn = ? AND r.id > ?))))"
-            parameters += [priority, priority, turn, turn, last]
-        rows = db.query(
-            f"SELECT {_CANDIDATES.columns} FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.{IS_UNSENT}{where}"
-            f" ORDER BY r.priority DESC, r.turn, r.id LIMIT {wanted}",
-            parameters,
-        )
-        found = [_CANDIDATES.load(row) for row in rows]
+        if self._n_targeted >= MAX_HELD:
+            where += " AND w.target_host_id IS NULL AND w.target_user_id IS NULL AND w.target_team_id IS NULL"
+        found = _read(db, self._last, wanted, where, parameters)
         if found:
-            self._last = (found[-1].priority, found[-1].turn, found[-1].result_id)
+            self._last = _place(found[-1])
         if len(found) < wanted and self._own and count > 1:
             self._own, self._last = False, None  # then the others' slices
         else:
@@ -219,7 +215,34 @@ class CandidateQueue:
         for candidate in found:
             if not candidate.targeted:
                 page.append(candidate)
-            elif self._n_targeted < MAX_HELD:
+            else:
                 self._add_targeted(candidate)
         self._held.update((candidate.result_id, candidate) for candidate in page)
         return page
+
+    def _look_behind(self, db: Database) -> list[Candidate]:
+        """Return a page of results behind those that are held, and behind the page before."""
+        if self._last is not None and (self._behind is None or self._behind < self._last):
+            self._behind = self._last
+        found = _read(db, self._behind, PAGE)
+        self._behind = _place(found[-1]) if len(found) == PAGE else None
+        return [each for each in found if not each.targeted and each.result_id not in self._held]
+
+
+def _place(candidate: Candidate) -> _Place:
+    return -candidate.priority, candidate.turn, candidate.result_id
+
+
+def _read(
+    db: Database, after: _Place | None, limit: int, where: str = "", parameters: Sequence[object] = ()
+) -> list[Candidate]:
+    """Return unsent results after a place in the queue, best first."""
+    if after is not None:
+        place, turn, last = after
+        where += " AND (r.priority < ? OR (r.priority = ? AND (r.turn > ? OR (r.turn = ? AND r.id > ?))))"
+        parameters = [*parameters, -place, -place, turn, turn, last]
+    source = (
+        f"result r JOIN workunit w ON w.id = r.workunit_id WHERE r.{IS_UNSENT}{where}"
+        f" ORDER BY r.priority DESC, r.turn, r.id LIMIT {limit}"
+    )
+    return list(db.load(_CANDIDATES, source, parameters))
