@@ -173,8 +173,21 @@ def test_the_status_of_each_job_is_told(store: Store):
     finish_jobs(store, 4, error=WorkunitError.TOO_MANY_ERROR_RESULTS)
     jobs = store.read(lambda db: batches.list_jobs(db, batch.id))
     assert [job.status for job in jobs] == ["waiting", "running", "done", "failed"]
-    assert store.read(lambda db: batches.count_running(db, batch.id)) == 1
+    assert store.read(lambda db: batches.count_running(db, batches.batch_by_id(db, batch.id))) == 1
     assert store.read(lambda db: batches.job_of_batch(db, batch.id, 2)).status == "running"
+
+
+def test_running_jobs_are_counted_alike_by_the_shorter_of_two_ways(store: Store):
+    app = add_app(store)
+    large = add_jobs(store, open_batch(store, app), app, [NewJob()] * 6)
+    small = add_jobs(store, open_batch(store, app), app, [NewJob()] * 3)
+    for number, workunit in enumerate((1, 1, 2, 3, 8)):  # two results of one job
+        send(store, workunit, f"running {number}")
+    finish_jobs(store, 3)
+    counted = store.read(
+        lambda db: [batches.count_running(db, batches.batch_by_id(db, each.id)) for each in (large, small)]
+    )
+    assert counted == [2, 1]
 
 
 def test_jobs_are_listed_in_pages(store: Store):

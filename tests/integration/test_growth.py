@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.bench.bench_growth import LITTLE, grown, measure
+from tests.bench.bench_growth import LITTLE, Work, counted_sqlite, grown, measure
+from tests.helpers.api_client import ApiClient
+from tests.helpers.project_world import World
 
 OF_ONE_OWNER = ("WHERE r.host_id = ", "WHERE r.user_id = ", "WHERE e.user_id = ", "WHERE e.host_id = ")
 """Pages about somebody's own tasks and credit read what he has of them."""
@@ -22,3 +24,20 @@ def test_no_statement_reads_more_when_many_more_results_are_finished_and_compute
         and not sql.lower().startswith(tuple(map(str.lower, COUNTED)))
     ]
     assert not found, "\n".join(found)
+
+
+def test_no_statement_of_a_submission_reads_more_when_the_batch_has_many_more_jobs(tmp_path: Path):
+    def added(n: int) -> Work:
+        world = World(tmp_path / str(n))
+        api = ApiClient(world)
+        api.add_app(command=["p", "{output}", "{arg:k}"])
+        batch = api.post("/batches", {"app": "period", "open": True})
+        jobs = [{"args": {"k": "3"}}] * 1000
+        for first in range(0, n, 1000):
+            api.post(f"/batches/{batch['id']}/jobs", {"first": first, "jobs": jobs})
+        with counted_sqlite(world.ctx) as work:
+            api.post(f"/batches/{batch['id']}/jobs", {"first": n, "jobs": jobs[:10]})
+        world.close()
+        return work
+
+    assert not grown(added(1000), added(20_000), little=LITTLE["sqlite"])

@@ -289,7 +289,7 @@ def _batch(db: Database, number: int, since: float) -> dict[str, Any]:
         "failures": failures,
         "versions": version_labels(db, failures.groups),
         "jobs": batches.list_jobs(db, BatchId(number), limit=100),
-        "running": batches.count_running(db, number),
+        "running": batches.count_running(db, found),
     }
 
 

@@ -71,8 +71,8 @@ class WaitingJob:
 def waiting_after_failure(db: Database, batch_id: int, *, limit: int) -> list[WaitingJob]:
     """Return jobs of a batch that failed somewhere and wait to be sent again, at most ``limit``."""
     rows = db.query(
-        "SELECT w.id, w.min_quorum FROM workunit w WHERE w.batch_id = ? AND w.completed_seq IS NULL AND w.error_mask = 0"
-        f" AND EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND {_FAILED})"
+        "SELECT w.id, w.min_quorum FROM workunit w WHERE w.id IN (SELECT o.id FROM workunit o JOIN result r"
+        f" ON r.workunit_id = o.id WHERE o.batch_id = ? AND o.completed_seq IS NULL AND o.error_mask = 0 AND {_FAILED})"
         f" AND EXISTS (SELECT 1 FROM result r WHERE r.workunit_id = w.id AND {FOUND}r.{IS_UNSENT}) AND NOT {RUNNING}"
         " ORDER BY w.id LIMIT ?",
         (batch_id, limit),

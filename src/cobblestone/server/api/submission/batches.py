@@ -160,8 +160,9 @@ def _who(missing: Shortage, count: int) -> str:
 
 
 def _describe_batch(
-    call: Call, db: Database, batch: BatchRow, offer: Offer | None = None
+    call: Call, db: Database, batch: BatchRow, offer: Offer | None = None, *, briefly: bool = False
 ) -> schema.BatchStatus:
+    """Return the state of a batch; ``briefly``: without what takes longer the more jobs it has."""
     app = apps.app_by_id(db, batch.app_id)
     if (
         batch.state is BatchState.ABORTED
@@ -170,8 +171,10 @@ def _describe_batch(
     return job_forms.batch_reply(
         batch,
         app.name,
-        running=0 if batch.finished else batches.count_running(db, batch.id),
-        notes=[
+        running=0 if batch.finished else batches.count_running(db, batch),
+        notes=[]
+        if briefly
+        else [
             *batch_notes(db, batch, app, offer, address=call.ctx.master_url, now=call.now),
             *_webhook_notes(db, batch),
         ],
@@ -309,7 +312,7 @@ async def add_jobs(call: Call, batch_id: int, body: schema.MoreJobs) -> schema.B
     def add(tx: Transaction) -> schema.BatchStatus:
         batch = batches.batch_by_id(tx, batch_id)
         if body.first + len(body.jobs) <= batch.njobs:
-            return _describe_batch(call, tx, batch)  # a repetition
+            return _describe_batch(call, tx, batch, briefly=True)  # a repetition
         if body.first != batch.njobs:
             raise Conflict(
                 f"Batch {batch_id} has {batch.njobs} jobs, so the next ones must come with first = {batch.njobs},"
@@ -317,7 +320,7 @@ async def add_jobs(call: Call, batch_id: int, body: schema.MoreJobs) -> schema.B
             )
         app = apps.app_by_id(tx, batch.app_id)
         batch = add_planned(tx, call, batch, app, body)
-        return _describe_batch(call, tx, batch)
+        return _describe_batch(call, tx, batch, briefly=True)
 
     return await call.ctx.store.awrite(add)
 
@@ -325,9 +328,8 @@ async def add_jobs(call: Call, batch_id: int, body: schema.MoreJobs) -> schema.B
 @answers(endpoints.CLOSE_BATCH)
 async def close_batch(call: Call, batch_id: int) -> schema.BatchStatus:
     """Close a batch: no more jobs follow."""
-    return await call.ctx.store.awrite(
-        lambda tx: _describe_batch(call, tx, batches.close_batch(tx, batch_id, now=call.now))
-    )
+    batch = await call.ctx.store.awrite(lambda tx: batches.close_batch(tx, batch_id, now=call.now))
+    return await call.read(lambda db: _describe_batch(call, db, batch))
 
 
 @answers(endpoints.LIST_BATCHES)

@@ -142,7 +142,7 @@ class MyWorkPages(ForSubmitters):
             examples = [group.newest[0].id for group in failures.groups[:GROUPS_SHOWN]]
             return {
                 "view": view(db, batch, supply(db, now=now)),
-                "running": batches.count_running(db, number),
+                "running": batches.count_running(db, batch),
                 "errors": figures.job_errors(db, batch.id),
                 "failures": failures,
                 "versions": version_labels(db, failures.groups[:GROUPS_SHOWN]),
