@@ -237,12 +237,18 @@ def _read(
     db: Database, after: _Place | None, limit: int, where: str = "", parameters: Sequence[object] = ()
 ) -> list[Candidate]:
     """Return unsent results after a place in the queue, best first."""
-    if after is not None:
-        place, turn, last = after
-        where += " AND (r.priority < ? OR (r.priority = ? AND (r.turn > ? OR (r.turn = ? AND r.id > ?))))"
-        parameters = [*parameters, -place, -place, turn, turn, last]
-    source = (
-        f"result r JOIN workunit w ON w.id = r.workunit_id WHERE r.{IS_UNSENT}{where}"
-        f" ORDER BY r.priority DESC, r.turn, r.id LIMIT {limit}"
-    )
-    return list(db.load(_CANDIDATES, source, parameters))
+
+    def load(more: str, values: Sequence[object], most: int) -> list[Candidate]:
+        source = (
+            f"result r JOIN workunit w ON w.id = r.workunit_id WHERE r.{IS_UNSENT}{where}{more}"
+            f" ORDER BY r.priority DESC, r.turn, r.id LIMIT {most}"
+        )
+        return list(db.load(_CANDIDATES, source, [*parameters, *values]))
+
+    if after is None:
+        return load("", (), limit)
+    place, turn, last = after  # two statements, for no index leads to one condition of both
+    found = load(" AND r.priority = ? AND (r.turn, r.id) > (?, ?)", (-place, turn, last), limit)
+    if len(found) < limit:
+        found += load(" AND r.priority < ?", (-place,), limit - len(found))
+    return found
