@@ -13,7 +13,7 @@ from tests.helpers.project_world import SimHost, World, post_upload
 from cobblestone.domain.apps import AppDispatch
 from cobblestone.domain.errors import StoreError
 from cobblestone.server.credit.ledger_audit import recompute
-from cobblestone.service.context import CachedRead
+from cobblestone.service.context import MAX_SHARE, CachedRead, Costly
 from cobblestone.store.engine.database import Database
 from cobblestone.store.people import users
 
@@ -180,3 +180,32 @@ def test_no_answer_is_kept_for_ever_when_the_clock_is_set(world: World, set_by: 
         assert world.run(kept.get()) == [(n,)]
         assert world.run(kept.get()) == [(n,)]
         world.write(lambda tx: users.add_news(tx, "one more", "text", now=1.0))
+
+
+def test_an_answer_that_took_long_is_kept_for_a_hundred_times_as_long(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("cobblestone.service.context.time.monotonic", lambda: now[0])
+    costly, found = Costly(), list[str]()
+
+    def find(seconds: float, answer: str) -> str:
+        now[0] += seconds
+        found.append(answer)
+        return answer
+
+    assert [costly.get("quick", lambda: find(0.01, "a")) for _ in range(2)] == ["a", "a"]
+    assert found == ["a", "a"]
+    assert costly.get(("slow", 1), lambda: find(0.5, "b")) == "b"
+    now[0] += 0.5 / MAX_SHARE - 0.1
+    assert costly.get(("slow", 1), lambda: find(0.5, "c")) == "b"
+    assert costly.get(("slow", 2), lambda: find(0.5, "d")) == "d"
+    now[0] += 0.2
+    assert costly.get(("slow", 1), lambda: find(0.5, "e")) == "e"
+
+
+def test_answers_that_took_long_do_not_fill_the_memory(monkeypatch):
+    monkeypatch.setattr("cobblestone.service.context.MOST_KEPT", 3)
+    monkeypatch.setattr("cobblestone.service.context.QUICK", -1.0)
+    costly = Costly()
+    for n in range(10):
+        assert costly.get(n, lambda n=n: n) == n
+        assert len(vars(costly)["_kept"]) <= 3

@@ -1,12 +1,12 @@
-"""Shared state of a long-running service: the open service, wake-up signals, and cached reads."""
+"""Shared state of a long-running service: the open service, wake-up signals, and reads that are kept for a while."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from cobblestone.ops.environment import Clock, system_clock
 from cobblestone.ops.metrics import ProcessMetrics
@@ -146,3 +146,29 @@ class CachedRead(Generic[T]):
                 self._read_time = now
                 self._lasts = max(MIN_AGE_SECONDS, (time.monotonic() - began) / MAX_SHARE)
             return self._answer
+
+
+#: Seconds; what took less is found again each time.
+QUICK = 0.02
+MOST_KEPT = 1000
+
+
+class Costly:
+    """Answers that took long to find, kept so that finding them takes a small share of the time."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[float, Any]] = {}  # until when, and the answer
+
+    def get(self, key: Hashable, find: Callable[[], T]) -> T:
+        """Return what ``find`` returns, or what it returned lately for this key."""
+        until, answer = self._kept.get(key, (0.0, None))
+        began = time.monotonic()
+        if began < until:
+            return answer
+        answer = find()
+        ended = time.monotonic()
+        if ended - began > QUICK:
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            self._kept[key] = (ended + (ended - began) / MAX_SHARE, answer)
+        return answer

@@ -13,7 +13,7 @@ from cobblestone.server.core.plan_classes import load_plan_classes
 from cobblestone.server.core.project import ProjectFolder, ProjectTexts
 from cobblestone.server.core.roles import DIVIDED_ROLES, SHARDED, Role, single_of
 from cobblestone.server.core.storage import FileStorage, archive_of, open_storage
-from cobblestone.service.context import CachedRead, ServiceContext
+from cobblestone.service.context import CachedRead, Costly, ServiceContext
 from cobblestone.store.engine.database import Database
 from cobblestone.store.engine.process_group import ALL
 from cobblestone.store.operation.figures import ProjectCounters, project_counters
@@ -33,6 +33,7 @@ class ServerContext(ServiceContext):
     storage: FileStorage = field(init=False)
     archive: Archive = field(init=False)  #: purged jobs
     state: CachedRead[ProjectCounters] = field(init=False)  #: for all who ask for it
+    costly: Costly = field(default_factory=Costly)
     said: dict[str, float] = field(default_factory=dict[str, float])  #: when the log said what
     #: what the checks of the doctor look at that go on
     looks: WeakValueDictionary[str, Database] = field(default_factory=WeakValueDictionary[str, Database])

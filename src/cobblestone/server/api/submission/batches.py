@@ -168,17 +168,12 @@ def _describe_batch(
         batch.state is BatchState.ABORTED
     ):  # what is cancelled is not waited for, though the transitioner closes it later
         batch = replace(batch, n_error=batch.n_error + interventions.count_cancelled_open(db, batch.id))
-    return job_forms.batch_reply(
-        batch,
-        app.name,
-        running=0 if batch.finished else batches.count_running(db, batch),
-        notes=[]
-        if briefly
-        else [
-            *batch_notes(db, batch, app, offer, address=call.ctx.master_url, now=call.now),
-            *_webhook_notes(db, batch),
-        ],
-    )
+    notes = [] if briefly else _webhook_notes(db, batch)
+    if not briefly:
+        find = partial(batch_notes, db, batch, app, offer, address=call.ctx.master_url, now=call.now)
+        notes = call.ctx.costly.get(("notes", batch.id, batch.finished, offer is None), find) + notes
+    running = job_forms.running_jobs(call.ctx, db, batch)
+    return job_forms.batch_reply(batch, app.name, running=running, notes=notes)
 
 
 def planned_jobs(

@@ -19,6 +19,7 @@ from cobblestone.domain.work import BatchState, InputFile, JobLimits, Outcome, R
 from cobblestone.launcher import RESERVED_OPEN_NAMES, job_arguments, job_command_line
 from cobblestone.policy.dispatch.match import size_class_of
 from cobblestone.server.api.submission.app_rules import check_command_line, limits_with
+from cobblestone.server.core.context import ServerContext
 from cobblestone.store.catalog import apps
 from cobblestone.store.catalog.files import FileRow
 from cobblestone.store.engine.database import Database
@@ -264,6 +265,14 @@ _OUTCOMES = {
     Outcome.NO_REPLY: "did not come back in time",
     Outcome.VALIDATE_ERROR: "came back with outputs that could not be used",
 }
+
+
+def running_jobs(ctx: ServerContext, db: Database, batch: BatchRow) -> int:
+    """Return how many unfinished jobs of a batch are on a host, as lately counted where that takes long."""
+    if batch.finished:
+        return 0
+    counted = ctx.costly.get(("running", batch.id), lambda: batches.count_running(db, batch))
+    return min(counted, batch.njobs - batch.n_success - batch.n_error)
 
 
 def batch_reply(batch: BatchRow, app: str, *, running: int, notes: Sequence[str]) -> schema.BatchStatus:

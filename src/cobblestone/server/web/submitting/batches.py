@@ -16,7 +16,7 @@ from cobblestone.policy.lifecycle.outlook import Supply
 from cobblestone.server.api.endpoints.routing import Call
 from cobblestone.server.api.submission import batches as api
 from cobblestone.server.api.submission import files as api_files
-from cobblestone.server.api.submission.jobs import describe_jobs
+from cobblestone.server.api.submission.jobs import describe_jobs, running_jobs
 from cobblestone.server.operation.reach import job_seconds, supply
 from cobblestone.server.web.operator import version_labels
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit
@@ -142,7 +142,7 @@ class MyWorkPages(ForSubmitters):
             examples = [group.newest[0].id for group in failures.groups[:GROUPS_SHOWN]]
             return {
                 "view": view(db, batch, supply(db, now=now)),
-                "running": batches.count_running(db, batch),
+                "running": running_jobs(visit.ctx, db, batch),
                 "errors": figures.job_errors(db, batch.id),
                 "failures": failures,
                 "versions": version_labels(db, failures.groups[:GROUPS_SHOWN]),
