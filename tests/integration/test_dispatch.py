@@ -342,6 +342,25 @@ def test_hosts_that_find_nothing_look_at_one_page_behind_the_head_and_leave_it_t
     assert seen() == [*range(2, 13), 17, 18]
 
 
+def test_where_a_host_found_a_job_behind_the_head_others_look_next(world: World, monkeypatch):
+    monkeypatch.setattr("cobblestone.store.work.candidates.FIRST_PAGE", 4)
+    monkeypatch.setattr("cobblestone.store.work.candidates.PAGE", 4)
+    monkeypatch.setattr("cobblestone.store.work.candidates.MAX_HELD", 8)
+    unwanted, wanted = world.add_app("unwanted"), world.add_app("wanted")
+    hosts_ = [world.host(world.user(f"user{n}"), p_ncpus=1) for n in range(8)]
+    for n, host in enumerate(hosts_, start=1):
+        host.rpc()
+        prefer(world, n, ProjectPreferences(selected_apps=frozenset({wanted.id})))
+    world.add_jobs(unwanted, n=20)
+    world.add_jobs(wanted, n=6, priority=-1)
+    world.add_jobs(unwanted, n=20, priority=-2)
+    found = list[int]()
+    for host in hosts_:
+        host.rpc(ask=1)
+        found.append(len(host.new_results()))
+    assert found == [0, 0, 0, 1, 1, 1, 1, 1]
+
+
 def test_jobs_for_everybody_are_found_behind_many_for_one(world: World, monkeypatch):
     monkeypatch.setattr("cobblestone.store.work.candidates.FIRST_PAGE", 4)
     monkeypatch.setattr("cobblestone.store.work.candidates.PAGE", 4)

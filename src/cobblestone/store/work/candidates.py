@@ -85,7 +85,8 @@ class CandidateQueue:
         self._any_targeted: bool | None = None
         self._served: dict[int, float] = {}  # the largest turn that was sent, by priority
         self._last: _Place | None = None  # of the last one read
-        self._behind: _Place | None = None  # of the last one that was looked at behind those that are held
+        self._behind: _Place | None = None  # where the next look behind those that are held begins
+        self._looked: _Place | None = None  # where the last one began
         self._complete = False  # whether all unsent results are held
         self._dropped = False  # whether some were let go that nobody here claimed
         self._stale = True  # whether unsent results were made since the last full read
@@ -128,8 +129,8 @@ class CandidateQueue:
         """Record that a result was claimed: its turn has been served."""
         if candidate.targeted:
             self._targeted.get(_key(candidate), {}).pop(candidate.result_id, None)
-        else:
-            self._held.pop(candidate.result_id, None)
+        elif self._held.pop(candidate.result_id, None) is None:
+            self._behind = self._looked  # others may find theirs there, too
         if not candidate.retry and candidate.turn > self._served.get(candidate.priority, 0.0):
             self._served[candidate.priority] = candidate.turn
 
@@ -160,8 +161,8 @@ class CandidateQueue:
         yield from self._held.values()
         while not self._complete and len(self._held) < MAX_HELD:
             yield from self._read_page(db)
-        # No host took what is held.  Each look goes on behind the one before, so that no job waits for ever behind unwanted
-        # ones, while one request reads no more than this.
+        # No host took what is held.  Looks go on until one finds something, so that no job waits for ever behind unwanted ones,
+        # while one request reads no more than this.
         if not self._complete:
             yield from self._look_behind(db)
         elif self._dropped:
@@ -221,10 +222,11 @@ class CandidateQueue:
         return page
 
     def _look_behind(self, db: Database) -> list[Candidate]:
-        """Return a page of results behind those that are held, and behind the page before."""
+        """Return a page of results behind those that are held, and behind the page before unless a host took one of it."""
         if self._last is not None and (self._behind is None or self._behind < self._last):
             self._behind = self._last
-        found = _read(db, self._behind, PAGE)
+        self._looked = self._behind
+        found = _read(db, self._looked, PAGE)
         self._behind = _place(found[-1]) if len(found) == PAGE else None
         return [each for each in found if not each.targeted and each.result_id not in self._held]
 
