@@ -93,6 +93,26 @@ def test_an_upgrade_keeps_the_old_database_beside_the_new_one(database: Path, tm
     assert revision == "9999"
 
 
+@pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
+def test_others_can_read_no_copy_of_the_database(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+):
+    if not links:
+        monkeypatch.setattr(os, "link", lambda *_: (tmp_path / "missing").stat())
+    files = f"[path for path in pathlib.Path({str(tmp_path)!r}).glob('*project.sqlite*') if path.stat().st_mode & 0o077]"
+    backup = upgrade(database, steps(tmp_path, f"import pathlib; assert {files} == []"))
+    assert backup is not None
+    assert [path.stat().st_mode & 0o077 for path in (database, backup)] == [0, 0]
+
+
+@pytest.mark.root
+def test_the_new_database_belongs_to_whom_the_old_one_did(database: Path, tmp_path: Path):
+    os.chown(database, 65534, 65534)
+    backup = upgrade(database, steps(tmp_path, ""))
+    assert backup is not None
+    assert [path.stat().st_uid for path in (database, backup)] == [65534, 65534]
+
+
 def test_sigkill_in_the_middle_of_a_step_leaves_the_database_as_it_was(database: Path, tmp_path: Path):
     before = content(database)
     slow = steps(tmp_path, f'open("{tmp_path}/begun", "w").close(); time.sleep(60)')

@@ -11,6 +11,7 @@ both: each holds a SQLite of its own, and file locks that one takes are invisibl
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -211,16 +212,18 @@ def _copy_log(path: Path) -> None:
         other.wal_checkpoint()
 
 
-def _make_private(path: Path) -> None:
+def make_private(path: Path, *, owner_of: Path | None = None) -> None:
     """Create a database that only its owner can read (it holds addresses and password hashes), or make one so.
 
-    SQLite gives its log the same permissions.
+    SQLite gives its log the same owner and permissions.  ``owner_of``: a database whose owner it shall have, as far as we may.
     """
     # another's file, or a file system without permissions: `doctor` says so
     with contextlib.suppress(OSError):
         path.touch(mode=0o600)
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
+        if owner_of is not None:
+            os.chown(path, owner_of.stat().st_uid, owner_of.stat().st_gid)
 
 
 class SqliteEngine:
@@ -239,7 +242,7 @@ class SqliteEngine:
         path = self._path
         try:
             if not read_only:
-                _make_private(path)
+                make_private(path)
             return SqliteConnection(path, read_only=read_only)
         except (apsw.BusyError, apsw.LockedError) as error:
             raise Busy(f"{path} is in use by another process.") from error

@@ -20,7 +20,7 @@ from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.ops.files import sync_file, sync_folder
 from cobblestone.store.engine.process_group import Program
 from cobblestone.store.engine.reading import is_postgres
-from cobblestone.store.engine.sqlite import open_plain, open_reader
+from cobblestone.store.engine.sqlite import make_private, open_plain, open_reader
 from cobblestone.store.maintenance.snapshot import copy_database, database_problems
 from cobblestone.store.maintenance.steps import Schema, UpgradePlan, name_of_backup, take_steps
 
@@ -129,6 +129,7 @@ def upgrade(
     try:
         if path.exists() and path.stat().st_size > 0:
             _check_room(path)
+            make_private(working, owner_of=path)
             copy_database(path, working)
         _migrate(working, schema)
         if problems := database_problems(working):
@@ -173,6 +174,7 @@ def _swap(path: Path, working: Path, revision: str | None, now: float) -> Path |
         try:
             os.link(path, backup)
         except OSError:  # a file system without hard links
+            make_private(backup, owner_of=path)
             shutil.copyfile(path, backup)
             sync_file(backup)
     working.replace(path)
