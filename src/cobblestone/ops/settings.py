@@ -64,7 +64,7 @@ class ServiceSection(Section):
     """One paragraph on the home page: what is computed, why."""
     url: str = "http://127.0.0.1:8080/"
     """Master URL, exactly as volunteers attach to it. Clients keep it permanently; the host part needs a dot (127.0.0.1, not
-    localhost)."""
+    localhost). BOINC's clients refuse an IPv6 address in it; ours do not."""
 
     list_number: int = Field(0, ge=0, le=10**9)
     """Number of the project in the list of projects that clients download; 0: not in the list."""
