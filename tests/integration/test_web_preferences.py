@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -306,6 +307,30 @@ def test_a_team_is_founded_found_joined_left_and_handed_over(world: World) -> No
     assert world.value("SELECT team_id FROM user_account WHERE id = 2") == 1, "he is still in his old one"
     world.now += DAY
     assert send(bruno, "/team_create.php", name="Rainy").status_code == 303
+
+
+def test_operators_change_and_hand_over_teams_of_others_and_it_is_recorded(world: World) -> None:
+    for name in ("ada", "bruno", "olga"):
+        world.user(name)
+    ada, bruno, olga = (Visitor(world).log_in(name) for name in ("ada", "bruno", "olga"))
+    send(ada, "/team_create.php", name="Rude words")
+    send(bruno, "/team_display.php?teamid=1")
+    assert "team_edit" not in olga.get("/team_display.php?teamid=1").text
+    assert olga.get("/team_edit.php?teamid=1").status_code == 403
+    world.write(lambda tx: tx.execute("UPDATE user_account SET role = 'operator' WHERE id = 3"))
+    assert "team_edit" in olga.get("/team_display.php?teamid=1").text
+    assert send(olga, "/team_edit.php?teamid=1", name="Team 1").status_code == 303
+    assert send(olga, "/team_edit.php?teamid=1", "hand_over", heir="2").status_code == 303
+    assert world.query("SELECT name, founder_id FROM team") == [("Team 1", 2)]
+    assert ada.get("/team_edit.php?teamid=1").status_code == 403
+    send(bruno, "/team_edit.php?teamid=1", name="Sunny")
+    notes = world.query("SELECT actor, action, before FROM audit_entry WHERE target = 'team 1' ORDER BY id")
+    assert [(actor, action) for actor, action, _ in notes] == [
+        ("user:3 Olga", "change team"),
+        ("user:3 Olga", "hand over team"),
+    ]
+    assert "Rude words" in notes[0][2]
+    assert json.loads(notes[1][2])["founder_id"] == 1
 
 
 def test_the_type_and_the_html_name_of_a_team_are_its_founder_s_choice(world: World) -> None:

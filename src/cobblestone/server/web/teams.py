@@ -99,7 +99,7 @@ class TeamPages(Pages[ProjectSite]):
 
     @shows("/team_edit.php", methods=BOTH, own=True)
     async def edit(self, visit: ProjectVisit, user: User) -> Response:
-        """Show the founder's form: texts, whether the team is open, and the change of founder."""
+        """Show the founder's form, also to operators: texts, whether the team is open, and the change of founder."""
         team = await self._own_team(visit, user)
         if visit.request.method != "POST":
             return visit.show("team_create.html", typed={}, problems={}, team=team)
@@ -110,21 +110,36 @@ class TeamPages(Pages[ProjectSite]):
             problems = _problems(form)
             if not problems:
                 try:
-                    await visit.write(
-                        lambda tx: teams.update_team(tx, team.id, _profile(form), joinable="joinable" in form)
-                    )
+                    await visit.write(lambda tx: self._change(visit, tx, user, team, form))
                 except Conflict:
                     problems = {"name": _("There is already a team of this name.")}
         if not problems:
             return visit.go(f"team_display.php?teamid={team.id}")
         return visit.show("team_create.html", typed=form, problems=problems, team=team)
 
+    def _change(
+        self, visit: ProjectVisit, tx: Transaction, user: User, team: Team, form: Mapping[str, str]
+    ) -> None:
+        teams.update_team(tx, team.id, _profile(form), joinable="joinable" in form)
+        self._note(visit, tx, user, team, "change team")
+
+    def _note(self, visit: ProjectVisit, tx: Transaction, user: User, team: Team, action: str) -> None:
+        """Note what an operator did to somebody else's team."""
+        if team.founder_id != user.id:
+            shown = ("name", "name_html", "description", "url", "country", "joinable", "founder_id")
+            visit.note(tx, action, f"team {team.id}", before={name: getattr(team, name) for name in shown})
+
     async def _hand_over(
         self, visit: ProjectVisit, user: User, team: Team, form: Mapping[str, str]
     ) -> dict[str, str]:
         heir = whole_number(form.get("heir", "").strip())
+
+        def transact(tx: Transaction) -> None:
+            teams.hand_over(tx, team.id, team.founder_id, UserId(heir))
+            self._note(visit, tx, user, team, "hand over team")
+
         try:
-            await visit.write(lambda tx: teams.hand_over(tx, team.id, user.id, UserId(heir)))
+            await visit.write(transact)
         except NotFound:
             return {
                 "heir": _(
@@ -140,7 +155,7 @@ class TeamPages(Pages[ProjectSite]):
         team = await visit.read(lambda db: users.team_by_id(db, team_id))
         if team is None:
             raise _no_team(team_id)
-        if team.founder_id != user.id:
+        if team.founder_id != user.id and not user.is_operator:
             raise _not_founder()
         return team
 
