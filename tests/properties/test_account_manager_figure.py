@@ -248,6 +248,18 @@ def test_claims_that_nobody_confirms_are_forgotten() -> None:
     assert claim(known, 1000.0, now=10 * DAY).pending == pytest.approx(known.pending / 2)
 
 
+def test_where_a_project_is_silent_for_long_claims_are_forgotten_as_if_they_had_been_counted_each_hour() -> (
+    None
+):
+    begin = claim(Confirmation(), 0.0, now=DAY)
+    hourly = begin
+    for hour in range(1, 24 * 100 + 1):
+        hourly = claim(hourly, 1e-5 * hour, now=DAY + 3600.0 * hour)
+    at_once = claim(begin, hourly.estimate, now=hourly.time)
+    assert at_once.pending == pytest.approx(hourly.pending, rel=0.01)
+    assert at_once.estimated_lately == pytest.approx(hourly.estimated_lately, rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("stated", "read"), [(math.nan, 0.0), (-5.0, 0.0), (math.inf, LARGEST_CREDIT), (1e300, LARGEST_CREDIT)]
 )

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import exp, exp2, isnan
+from math import exp, exp2, expm1, isnan, log
 from typing import Protocol, TypeVar
 
 from cobblestone.domain.exports import CountedJobState
@@ -177,18 +177,29 @@ class AccountingPolicy(Protocol[Answer_contra]):
 
 
 def claim(known: Confirmation, estimate: float, *, now: float) -> Confirmation:
-    """Add what the ledger counted since; ``estimate`` is its sum for the account at the project."""
+    """Add what the ledger counted since; ``estimate`` is its sum for the account at the project.
+
+    What is new is taken to have come evenly since the record's time (in a new record: now), so that it is forgotten alike whether
+    it was claimed hour by hour or, where a project did not answer for weeks, at once.
+    """
     elapsed = max(0.0, now - known.time)
     new = max(0.0, estimate - known.estimate)
     memory = exp2(-elapsed / RATIO_HALF_LIFE)
+    came = elapsed if known.time > 0.0 else 0.0
     return replace(
         known,
-        pending=known.pending * exp2(-elapsed / PENDING_HALF_LIFE) + known.ratio * new,
+        pending=known.pending * exp2(-elapsed / PENDING_HALF_LIFE)
+        + known.ratio * new * _left_of_even(came / PENDING_HALF_LIFE),
         estimate=max(known.estimate, estimate),
         granted_lately=known.granted_lately * memory,
-        estimated_lately=known.estimated_lately * memory + new,
+        estimated_lately=known.estimated_lately * memory + new * _left_of_even(came / RATIO_HALF_LIFE),
         time=max(now, known.time),
     )
+
+
+def _left_of_even(half_lives: float) -> float:
+    """Return the mean of 2^-x for x from 0 to ``half_lives``: what is left of a unit that came evenly."""
+    return -expm1(-log(2.0) * half_lives) / (log(2.0) * half_lives) if half_lives > TINY else 1.0
 
 
 def confirm(known: Confirmation, statement: Statement) -> Confirmation:
