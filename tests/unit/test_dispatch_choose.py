@@ -14,12 +14,14 @@ from tests.helpers.dispatch_world import (
     NOW,
     NVIDIA,
     WINDOWS,
+    CountedVersions,
     app,
     candidate,
     candidates,
     catalogue,
     choose,
     codes,
+    counted,
     description,
     host,
     record,
@@ -659,3 +661,21 @@ def test_a_job_that_is_free_commits_to_the_class_of_its_first_host():
 def test_a_computer_of_an_unknown_kind_gets_no_jobs_that_must_be_computed_alike():
     strange = request(host=host(description=description(os_name="Plan 9")))
     assert codes(choose(strange, [candidate(1)], ALIKE)) == ["homogeneous_redundancy_unknown"]
+
+
+# Many apps
+
+
+def test_each_of_many_apps_is_looked_at_once_however_many_jobs_others_have():
+    others = [version(number, number, platform=WINDOWS) for number in range(1, 50)]
+    offer = counted(catalogue(*others, version(50, 50)))  # only this one is for the host, and it has no jobs
+    assert codes(choose(request(), candidates(2000), offer)) == ["app_not_for_this_platform"]
+    assert CountedVersions.looks < 50 + 2000 / 200
+
+
+def test_versions_of_a_host_of_an_unknown_platform_are_not_gone_through():
+    offer = counted(catalogue(*(version(number, number) for number in range(1, 50))))
+    assert codes(choose(request(platforms=("sparc-sun-solaris",)), candidates(1), offer)) == [
+        "platform_not_supported"
+    ]
+    assert CountedVersions.looks == 0

@@ -326,11 +326,8 @@ class SchedulerExchange:
 
     def _ncpus_of(self, result: Result) -> float:
         """Return the CPUs that a result's version may use."""
-        catalogue = self.offer.catalogue
-        for version in catalogue.versions.get(result.app_id, ()):
-            if version.id == result.app_version_id and version.plan_class in catalogue.plan_classes:
-                return float(max(1, catalogue.plan_classes[version.plan_class].max_threads))
-        return 1.0
+        plan_class = self.offer.catalogue.plan_class_of(result.app_version_id)
+        return 1.0 if plan_class is None else float(max(1, plan_class.max_threads))
 
     def _take_trickles(self, host: Host) -> None:
         for trickle in self.message.trickles:

@@ -112,6 +112,11 @@ def list_versions(db: Database, app_id: AppId | None = None, *, deprecated: bool
     )
 
 
+def platforms_in_use(db: Database) -> set[str]:
+    """Return the platforms of all versions in use."""
+    return {row[0] for row in db.query("SELECT DISTINCT platform FROM app_version WHERE deprecated = 0")}
+
+
 def version_by_id(db: Database, version_id: AppVersionId) -> AppVersion | None:
     """Return a version, or None."""
     return db.first(_VERSIONS, "app_version WHERE id = ?", (version_id,))
