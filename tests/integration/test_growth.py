@@ -8,6 +8,8 @@ from tests.bench.bench_growth import LITTLE, Work, counted_sqlite, grown, measur
 from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
+from cobblestone.server.credit.trickle_daemon import TrickleCredit
+
 OF_ONE_OWNER = ("WHERE r.host_id = ", "WHERE r.user_id = ", "WHERE e.user_id = ", "WHERE e.host_id = ")
 """Pages about somebody's own tasks and credit read what he has of them."""
 COUNTED = ("SELECT count(*) FROM host", "SELECT count(*) FROM user_account", "SELECT count(DISTINCT user_id)")
@@ -41,3 +43,22 @@ def test_no_statement_of_a_submission_reads_more_when_the_batch_has_many_more_jo
         return work
 
     assert not grown(added(1000), added(20_000), little=LITTLE["sqlite"])
+
+
+def test_messages_that_were_handled_are_not_gone_through_again(tmp_path: Path):
+    def handled(n: int) -> Work:
+        world = World(tmp_path / str(n))
+        daemon = TrickleCredit(world.ctx)
+        sql = "INSERT INTO msg_from_host (host_id, time, variety, handled) VALUES (?, ?, 'trickle_credit', ?)"
+        world.write(lambda tx: tx.execute_many(sql, [(1, number, 1) for number in range(n)]))
+        while world.run(daemon.step()):
+            pass
+        world.write(lambda tx: tx.execute_many(sql, [(2, number, 0) for number in range(10)]))
+        with counted_sqlite(world.ctx) as work:
+            while world.run(daemon.step()):
+                pass
+        assert world.value("SELECT COUNT(*) FROM msg_from_host WHERE handled = 0") == 0
+        world.close()
+        return work
+
+    assert not grown(handled(30_000), handled(120_000), little=LITTLE["sqlite"])
