@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.bench.bench_growth import LITTLE, Work, counted_sqlite, grown, measure
+from tests.bench.project import MANY
 from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
 from cobblestone.server.credit.trickle_daemon import TrickleCredit
+from cobblestone.server.daemons.file_deleter import purge
 
 OF_ONE_OWNER = ("WHERE r.host_id = ", "WHERE r.user_id = ", "WHERE e.user_id = ", "WHERE e.host_id = ")
 """Pages about somebody's own tasks and credit read what he has of them."""
@@ -62,3 +64,27 @@ def test_messages_that_were_handled_are_not_gone_through_again(tmp_path: Path):
         return work
 
     assert not grown(handled(30_000), handled(120_000), little=LITTLE["sqlite"])
+
+
+def test_purging_takes_no_statement_for_each_retired_batch_whose_jobs_are_too_young(tmp_path: Path):
+    def purged(n: int) -> Work:
+        world = World(tmp_path / str(n))
+        world.add_app()
+        numbers = MANY.format(first=1, last=n)
+        batch = f"INSERT INTO batch (name, app_id, state, njobs, released_seq) {numbers} SELECT i, 1, 4, 1, -1 FROM n"
+        world.write(lambda tx: tx.execute(batch))
+        jobs = (
+            "INSERT INTO workunit (name, app_id, batch_id, assimilate_state, file_delete_state, completed_time)"
+            f" {numbers} SELECT i, 1, i, 2, 2, CASE WHEN i <= 3 THEN 1.0 ELSE {world.now} END FROM n"
+        )
+        world.write(lambda tx: tx.execute(jobs))
+        with counted_sqlite(world.ctx) as work:
+            assert world.run(purge(world.ctx)) == 3
+        assert world.value("SELECT COUNT(*) FROM batch WHERE archived = 1") == 3
+        world.close()
+        return work
+
+    few, many = purged(10), purged(1000)
+    assert few.calls == many.calls
+    changes = {sql: units for sql, units in many.per_call().items() if sql.startswith("UPDATE batch")}
+    assert max(changes.values()) < 100
