@@ -9,8 +9,10 @@ from tests.bench.project import MANY
 from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
+from cobblestone.domain.values import HostId
 from cobblestone.server.credit.trickle_daemon import TrickleCredit
 from cobblestone.server.daemons.file_deleter import purge
+from cobblestone.store.people import hosts
 
 OF_ONE_OWNER = ("WHERE r.host_id = ", "WHERE r.user_id = ", "WHERE e.user_id = ", "WHERE e.host_id = ")
 """Pages about somebody's own tasks and credit read what he has of them."""
@@ -88,3 +90,19 @@ def test_purging_takes_no_statement_for_each_retired_batch_whose_jobs_are_too_yo
     assert few.calls == many.calls
     changes = {sql: units for sql, units in many.per_call().items() if sql.startswith("UPDATE batch")}
     assert max(changes.values()) < 100
+
+
+def test_the_computers_of_a_farm_are_counted_once_for_all_of_them(tmp_path: Path):
+    def counted(n: int) -> Work:
+        world = World(tmp_path / str(n))
+        numbers = MANY.format(first=1, last=2000)
+        owned = f"INSERT INTO host (user_id, host_cpid) {numbers} SELECT CASE WHEN i = 2000 THEN 2 ELSE 1 END, i FROM n"
+        world.write(lambda tx: tx.execute(owned))
+        asked = [HostId(number) for number in range(2001 - n, 2001)]
+        with counted_sqlite(world.ctx) as work:
+            found = world.write(lambda tx: hosts.computers_of_owners(tx, asked))
+        assert found == {**dict.fromkeys(asked, 1999), HostId(2000): 1}
+        world.close()
+        return work
+
+    assert not grown(counted(2), counted(20), little=LITTLE["sqlite"])
