@@ -106,3 +106,17 @@ def test_the_computers_of_a_farm_are_counted_once_for_all_of_them(tmp_path: Path
         return work
 
     assert not grown(counted(2), counted(20), little=LITTLE["sqlite"])
+
+
+def test_the_home_page_asks_no_more_for_more_apps(world: World):
+    def calls() -> int:
+        assert world.get("/").status_code == 200  # what is kept for a while is there
+        with counted_sqlite(world.ctx) as work:
+            assert world.get("/").status_code == 200
+        return sum(work.calls.values())
+
+    world.add_app("first")
+    few = calls()
+    for number in range(10):
+        world.add_app(f"app{number}")
+    assert calls() == few
