@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from heapq import heapreplace
 from typing import Any
 
 import pytest
@@ -35,8 +36,10 @@ from cobblestone.domain.apps import ANY_PLATFORM, AppDispatch, PlanClass
 from cobblestone.domain.hosts import CPU
 from cobblestone.domain.values import AppId, AppVersionId, HostId, TeamId, UserId, WorkunitId
 from cobblestone.domain.work import HomogeneousRedundancy, JobLimits
+from cobblestone.policy.dispatch import deadline_check
 from cobblestone.policy.dispatch.catalogue import Candidate, DispatchDecision
 from cobblestone.policy.dispatch.choose import LONGEST_WALK
+from cobblestone.policy.dispatch.deadline_check import BookedJob
 from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits, JobCap, quota_day
 from cobblestone.policy.dispatch.request import ProjectPreferences, ResourceRequest
 
@@ -548,6 +551,25 @@ def test_jobs_already_in_the_reply_delay_the_next_ones():
     limits = JobLimits(rsc_fpops_est=4e9 * HOUR, delay_bound=3 * HOUR)
     decision = choose(request(seconds=1e6, usable_ncpus=1), candidates(20, limits=limits))
     assert len(decision.assignments) == 3
+
+
+def test_many_jobs_that_would_be_late_are_not_all_tried_in_a_long_queue(monkeypatch: pytest.MonkeyPatch):
+    booked = 0
+
+    def book(queue: list[float], end: float) -> float:
+        nonlocal booked
+        booked += 1
+        return heapreplace(queue, end)
+
+    monkeypatch.setattr(deadline_check, "heapreplace", book)
+    day = 24 * HOUR
+    held = tuple(
+        BookedJob(7 * day - 10, 4 * 6.99 * day / 1000) for _ in range(1000)
+    )  # full until the deadline
+    late = JobLimits(rsc_fpops_est=4e9 * 2 * HOUR, delay_bound=7 * day)
+    asked = request(delay=HOUR, workload=held)
+    assert codes(choose(asked, candidates(300, limits=late))) == ["deadline_of_other_tasks"]
+    assert booked <= 2 * len(held)
 
 
 def test_absurd_amounts_are_told_without_hundreds_of_digits():
