@@ -29,15 +29,14 @@ _TRICKLES = RowMapper(StoredTrickle)
 
 def store_trickle(
     tx: Transaction, host_id: HostId, *, result_name: str, variety: str, time: int, text: str, now: float
-) -> bool:
-    """Store a trickle-up once, as clients repeat unacknowledged ones.  Return False if it was already there."""
+) -> None:
+    """Store a trickle-up once, as clients repeat unacknowledged ones."""
     digest = hashlib.sha256(f"{variety}\n{text}".encode()).hexdigest()[:32]
-    stored = tx.execute(
+    tx.execute_many(
         "INSERT INTO msg_from_host (host_id, result_name, variety, time, text, digest, receive_time)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (host_id, result_name, time, digest) DO NOTHING",
-        (host_id, result_name, variety, time, text, digest, now),
+        [(host_id, result_name, variety, time, text, digest, now)],
     )
-    return stored == 1
 
 
 def trickles(db: Database, *, after: int = 0, limit: int = 1000) -> list[StoredTrickle]:
@@ -60,7 +59,7 @@ def last_trickle(db: Database) -> int:
 
 def mark_handled(tx: Transaction, trickle_id: int) -> None:
     """Record that a trickle was handled."""
-    tx.execute("UPDATE msg_from_host SET handled = 1 WHERE id = ?", (trickle_id,))
+    tx.execute_many("UPDATE msg_from_host SET handled = 1 WHERE id = ?", [(trickle_id,)])
 
 
 def send_trickle_down(tx: Transaction, host_id: HostId, *, result_name: str, text: str, now: float) -> int:
