@@ -12,6 +12,7 @@ from tests.helpers.project_world import World
 from cobblestone.domain.values import HostId
 from cobblestone.server.credit.trickle_daemon import TrickleCredit
 from cobblestone.server.daemons.file_deleter import purge
+from cobblestone.store.catalog import kept_files
 from cobblestone.store.people import hosts
 
 OF_ONE_OWNER = ("WHERE r.host_id = ", "WHERE r.user_id = ", "WHERE e.user_id = ", "WHERE e.host_id = ")
@@ -120,3 +121,29 @@ def test_the_home_page_asks_no_more_for_more_apps(world: World):
     for number in range(10):
         world.add_app(f"app{number}")
     assert calls() == few
+
+
+def test_other_holders_of_a_file_are_looked_at_once_for_many_computers(tmp_path: Path):
+    def done(n: int) -> tuple[float, float]:
+        world = World(tmp_path / str(n))
+        world.write(
+            lambda tx: tx.execute_many(
+                "INSERT INTO kept_file (host_id, file_name, user_id, network, listed, counted) VALUES (?, 'big', ?, ?, 1, ?)",
+                [(i, i if i > n else 5000, str(i), int(i > n)) for i in range(1, 2001)],
+            )
+        )
+        with counted_sqlite(world.ctx) as counting:
+            assert world.write(lambda tx: kept_files.count(tx, limit=100)) == n
+        # They are of one owner: one of them counts.
+        assert world.query("SELECT host_id FROM kept_file WHERE counted = 1 AND host_id <= ?", n) == [(1,)]
+        with counted_sqlite(world.ctx) as leaving:
+            world.write(lambda tx: kept_files.forget(tx, [(n, "big")]))
+        assert world.value("SELECT COUNT(*) FROM kept_file WHERE counted = 0") == 0
+        world.write(lambda tx: kept_files.forget(tx, [(1, "big")]))
+        assert world.value("SELECT COUNT(*) FROM kept_file WHERE counted = 0") == n - 2
+        world.close()
+        return sum(counting.units.values()), sum(leaving.units.values())
+
+    few, many = done(3), done(90)
+    assert many[0] < 2 * few[0]
+    assert many[1] < 2 * few[1]
