@@ -249,6 +249,8 @@ class Catalogue:
 
     apps: Mapping[AppId, App]
     versions: Mapping[AppId, tuple[AppVersion, ...]]
+    #: Versions that are not sent any more, while computers may still have jobs of theirs.
+    retired: Sequence[AppVersion] = ()
     plan_classes: Mapping[str, PlanClass] = field(default_factory=dict[str, PlanClass])
     population: SpeedPopulation = SpeedPopulation()
     peak_flop_counts: Mapping[AppVersionId, PeakFlopCount] = field(
@@ -258,7 +260,7 @@ class Catalogue:
     gpu_fractions: GpuFractions = field(default_factory=dict[tuple[AppId | None, str], float])
     always_apps: frozenset[AppId] = field(init=False)  #: apps of which every host should have one job
     scored: bool = field(init=False)  #: some app's jobs suit some hosts better than others
-    version_of: Mapping[AppVersionId, AppVersion] = field(init=False)  #: by id
+    version_of: Mapping[AppVersionId, AppVersion] = field(init=False)  #: by id, also those
     platforms: frozenset[str] = field(init=False)  #: of versions of apps in use
 
     def gpu_fraction(self, version: AppVersion) -> float:
@@ -276,7 +278,7 @@ class Catalogue:
         always = frozenset(app.id for app in used if app.dispatch.non_cpu_intensive)
         object.__setattr__(self, "always_apps", always)
         object.__setattr__(self, "scored", any(app.dispatch.scored for app in used))
-        by_id = {each.id: each for of_app in self.versions.values() for each in of_app}
+        by_id = {each.id: each for of_app in (self.retired, *self.versions.values()) for each in of_app}
         object.__setattr__(self, "version_of", by_id)
         platforms = frozenset(each.platform for app in used for each in self.versions.get(app.id, ()))
         object.__setattr__(self, "platforms", platforms)
