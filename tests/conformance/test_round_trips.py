@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,11 @@ from tests.helpers.project_world import World
 
 from cobblestone.store.engine.database import Store
 from cobblestone.store.engine.postgres_connection import PostgresConnection
+from cobblestone.wire.scheduler.report import MsgFromHost
+from cobblestone.wire.scheduler.request import InProgressResult
 
 REQUEST, REPORT, UPLOAD = 4, 3, 2
+LATE, LOST = 4, 8
 TURNS = {"transitioner": 4, "validator": 8, "assimilator": 7}
 
 
@@ -45,7 +49,7 @@ class Trips:
     def at_most(self, n: int, what: str) -> Iterator[None]:
         before = self.n
         yield
-        assert 0 < self.n - before <= n, what
+        assert 0 < self.n - before <= n, f"{what}: {self.n - before}"
 
 
 def test_requests_and_daemons_wait_for_the_database_a_few_times_only(
@@ -72,6 +76,34 @@ def test_requests_and_daemons_wait_for_the_database_a_few_times_only(
         with trips.at_most(n, name):
             assert world.run(getattr(world, name).step())
     assert world.value("SELECT COUNT(*) FROM workunit WHERE need_validate = 1") == 0
+    world.close()
+
+
+def test_a_request_about_many_jobs_waits_as_often_as_one_about_few(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    world = World(tmp_path / "project", database=postgres.project_database())
+    world.add_jobs(world.add_app(), n=40)
+    host = world.host(world.user("alice"), p_ncpus=40)
+    host.rpc()
+    host.rpc(ask=1, instances=40)
+    assert len(host.held) == 40
+    world.now += 86400
+    trips = Trips(monkeypatch)
+    late = tuple(
+        InProgressResult(name=name, report_deadline=world.now, time_remaining=1e6) for name in host.held
+    )
+    with trips.at_most(LATE, "jobs that will be late"):
+        host.rpc(in_progress_results=late)
+    assert world.value("SELECT COUNT(*) FROM result WHERE told_time IS NOT NULL") == 40
+    said = [MsgFromHost(result_name=name, time=1.0, variety="own", text="") for name in host.held]
+    with trips.at_most(REQUEST, "messages of running jobs"):
+        host.rpc(trickles=said)
+    assert world.value("SELECT COUNT(*) FROM msg_from_host") == 40
+    host.held.clear()
+    with trips.at_most(LOST, "lost jobs"):
+        host.rpc(ask=1, host_info=replace(host.request.host_info, d_free=0.0))
+    assert world.value("SELECT COUNT(*) FROM result WHERE report_deadline < ?", world.now) == 40
     world.close()
 
 

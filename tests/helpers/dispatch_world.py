@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -108,6 +108,25 @@ def catalogue(
         plan_classes={each.name: each for each in plan_classes},
         **changes,
     )
+
+
+class CountedVersions(tuple[AppVersion, ...]):
+    """The versions of an app, which count how often those of any app are gone through."""
+
+    __slots__ = ()
+    looks = 0
+
+    def __iter__(self) -> Iterator[AppVersion]:
+        CountedVersions.looks += 1
+        return super().__iter__()
+
+
+def counted(offer: Catalogue) -> Catalogue:
+    """The same catalogue with versions that count, from 0 on."""
+    versions = {app_id: CountedVersions(each) for app_id, each in offer.versions.items()}
+    found = replace(offer, versions=versions)
+    CountedVersions.looks = 0
+    return found
 
 
 def candidate(

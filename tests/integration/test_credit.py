@@ -22,6 +22,7 @@ from cobblestone.domain.reasons import reason
 from cobblestone.domain.values import HostId, UserId, float_sum
 from cobblestone.domain.work import JobLimits, OutputSpec
 from cobblestone.policy.credit.steady import PRIOR_VOTES
+from cobblestone.server.credit import trickle_daemon
 from cobblestone.server.credit.ledger_audit import LedgerAudit, recompute
 from cobblestone.server.credit.scales import update_scales
 from cobblestone.server.credit.trickle_daemon import TrickleCredit
@@ -493,6 +494,34 @@ def test_trickle_messages_bring_provisional_credit_that_the_final_grant_counts_i
     assert sum(line.granted for line in ledger(world)) == pytest.approx(1900 * 3e9 * 200 / 86400e9)
     assert "granted_before" in {each["code"] for each in ledger(world)[-1].reasons}
     assert audit(world).differences == []
+
+
+def test_every_message_is_handled_however_many_there_were_before(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(trickle_daemon, "LOOKED_AT", 20)
+    app = an_app(world, "benchmark", partial_credit=True)
+    world.add_jobs(app)
+    host = a_host(world)
+    host.rpc(ask=1)
+    name = next(iter(host.held))
+    world.write(
+        lambda tx: tx.execute_many(
+            "INSERT INTO msg_from_host (host_id, result_name, variety, digest, time, handled) VALUES (1, ?, ?, ?, ?, 1)",
+            [(name, variety, variety, time) for time in range(500) for variety in ("trickle_credit", "own")],
+        )
+    )
+    daemon = TrickleCredit(world.ctx)
+    while world.run(daemon.step()):
+        pass
+    for number in range(60):  # more wait than are looked at in one step, and others between them
+        world.now += 100
+        own = MsgFromHost(result_name=name, time=world.now, variety="own", text="")
+        host.rpc(trickles=[trickle(name, str(50 * number), world.now), own])
+    while world.run(daemon.step()):
+        pass
+    assert world.value("SELECT COUNT(*) FROM msg_from_host WHERE handled = 0 AND variety <> 'own'") == 0
+    assert ledger(world)
 
 
 def test_what_messages_brought_to_a_wrong_result_is_taken_back_once_and_explained(world: World):

@@ -15,7 +15,7 @@ from tests.helpers.stated_bounds import wasted_at_most
 from cobblestone.domain.apps import App, AppDispatch, gpu_class_names
 from cobblestone.domain.hosts import HostDescription
 from cobblestone.domain.people import ProjectPreferences, Scope, SubmitRights
-from cobblestone.domain.values import HostId, ResultId, TeamId, UserId
+from cobblestone.domain.values import AppVersionId, HostId, ResultId, TeamId, UserId
 from cobblestone.domain.work import HomogeneousRedundancy, InputFile, JobLimits, Recipients, ReplicationRules
 from cobblestone.policy.dispatch.catalogue import SpeedPopulation, believed_speed
 from cobblestone.server.operation.explain import explain_host, explain_result, explain_workunit
@@ -161,6 +161,22 @@ def test_results_of_a_job_use_one_version_also_when_it_was_superseded(world: Wor
     second.rpc(ask=1)
     assert world.query("SELECT DISTINCT app_version_id FROM result") == [(1,)]
     assert second.reply.path("app_version").get("version_num") == "100"
+
+
+def test_jobs_of_a_version_that_is_not_sent_any_more_are_still_of_its_plan_class(world: World):
+    (world.ctx.folder.root / "plan_classes.toml").write_text("[mt]\nmax_threads = 4\n")
+    app = world.add_app()
+    world.add_jobs(app)
+    world.write(lambda tx: tx.execute("UPDATE app_version SET plan_class = 'mt'"))
+    world.ctx.offers.invalidate()
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    world.write(lambda tx: apps.set_version_deprecated(tx, AppVersionId(1), True))
+    world.now += 1000
+    (name,) = host.held
+    report = replace(host.finish(name, b"42"), final_cpu_time=400.0, final_elapsed_time=100.0)
+    host.rpc(reports=[report])
+    assert world.query("SELECT cpu_time, elapsed_time FROM result WHERE name = ?", name) == [(400.0, 100.0)]
 
 
 def test_built_in_plan_classes_bring_the_version_for_the_card_that_a_computer_has(world: World):

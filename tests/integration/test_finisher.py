@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.helpers.dispatch_world import CountedVersions, counted
 from tests.helpers.project_world import World, failed, succeeded
 
 from cobblestone.domain.work import InputFile, Outcome, ValidateState
@@ -126,3 +127,18 @@ def test_what_cannot_be_finished_is_left_to_the_daemons(world: World, monkeypatc
     assert world.query("SELECT need_validate, assimilate_state FROM workunit") == [(1, 0)]
     world.settle()
     assert world.value("SELECT assimilate_state FROM workunit") == 2
+
+
+def test_neither_a_request_nor_the_end_of_a_job_goes_through_all_versions(world: World):
+    app = world.add_app()
+    world.add_jobs(app, n=20)
+    host = world.host(world.user("ada"))
+    host.rpc(ask=1e6, instances=4)
+    offer = world.write(world.ctx.offers.get)
+    setattr(offer.catalogue, "versions", counted(offer.catalogue).versions)  # noqa: B010  # of a value
+    CountedVersions.looks = 0
+    assert len(host.held) > 2
+    host.rpc(reports=[host.finish(name, b"answer") for name in list(host.held)[:-2]], ask=1.0)
+    assert world.run(Transitioner(world.ctx, finishes=True).step())
+    assert world.write(world.ctx.offers.get) is offer
+    assert CountedVersions.looks <= 1  # for the choice of the app's version

@@ -390,6 +390,26 @@ def test_a_trickle_down_goes_out_with_the_job_running_and_only_once(world: World
     assert not host.rpc().has("trickle_down")
 
 
+def test_messages_to_jobs_that_are_gone_do_not_keep_back_those_to_running_ones(world: World):
+    from cobblestone.domain.values import HostId
+
+    world.add_jobs(world.add_app(), n=2)
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1, instances=2)
+    gone, name = host.new_results()
+    host.rpc(reports=[host.finish(gone, b"answer")])
+    for to, text in [*(25 * [(gone, "late")]), *((name, str(number)) for number in range(25))]:
+        world.write(
+            lambda tx, to=to, text=text: messages.send_trickle_down(
+                tx, HostId(host.id), result_name=to, text=text, now=world.now
+            )
+        )
+    assert len(host.rpc().all("trickle_down")) == 20
+    sent = world.query("SELECT text FROM msg_to_host WHERE sent_time IS NOT NULL ORDER BY id")
+    assert sent == [(str(number),) for number in range(20)]
+    assert len(host.rpc().all("trickle_down")) == 5
+
+
 def test_the_weak_authenticator_works_for_the_scheduler_only(world: World):
     strong = world.user("alice")
     weak = world.value("SELECT weak_authenticator FROM user_account")

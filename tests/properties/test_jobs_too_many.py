@@ -37,3 +37,22 @@ def test_both_ways_find_the_same_jobs(rng: random.Random) -> None:
         assert too_many(begun, others, ncpus=ncpus) == expected
         refused += sum(expected)
     assert refused > 1000
+
+
+def test_what_was_refused_is_refused_as_if_it_was_looked_at_again(rng: random.Random) -> None:
+    refused = 0
+    for _ in range(times(400)):
+        ncpus = rng.choice((1, 2, 4, 16))
+        longest = 100.0 * rng.choice((1.0, 5.0, 20.0)) / ncpus
+        begun = [draw(rng, longest, grid=True) for _ in range(rng.randint(0, 2 * ncpus))]
+        workload, forgetful = Workload(begun, ncpus=ncpus), Workload(begun, ncpus=ncpus)
+        for _ in range(60):
+            job = draw(rng, longest, grid=True)
+            forgetful._refused.clear()
+            expected = forgetful.admits(job)
+            assert workload.admits(job) == expected
+            refused += not expected
+            if expected and rng.random() < 0.5:
+                workload.add(job)
+                forgetful.add(job)
+    assert refused > 1000

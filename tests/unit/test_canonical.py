@@ -331,6 +331,31 @@ def test_the_odd_one_of_three_is_invalid_and_unsent_results_are_dropped():
     ]
 
 
+class CountedId(int):
+    """A number of a result that counts how often any is looked up."""
+
+    looks = 0
+
+    def __hash__(self) -> int:
+        CountedId.looks += 1
+        return super().__hash__()
+
+
+def test_who_was_wrong_together_is_found_in_as_many_steps_as_there_are_pairs():
+    def looks(n: int) -> int:
+        results = [replace(success(i), id=ResultId(CountedId(100 + i))) for i in range(n)]
+        right, wrong = results[: n // 2 + 1], results[n // 2 + 1 :]
+        facts = ValidationReport(
+            checked=tuple(OutputCheck(result_id=each.id, usable=True) for each in results),
+            matches=frozenset((a.id, b.id) for same in (right, wrong) for a, b in combinations(same, 2)),
+        )
+        CountedId.looks = 0
+        assert judge(a_validation(*results), facts, now=NOW).wrong_together == {each.id for each in wrong}
+        return CountedId.looks
+
+    assert looks(80) < 6 * looks(40)
+
+
 def test_a_disagreement_asks_for_one_more_result():
     decision = decide(a_validation(success(0), success(1)), report(*fine(0, 1)))
     assert decision.effects == (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from heapq import heapreplace
 from typing import Any
 
 import pytest
@@ -14,12 +15,14 @@ from tests.helpers.dispatch_world import (
     NOW,
     NVIDIA,
     WINDOWS,
+    CountedVersions,
     app,
     candidate,
     candidates,
     catalogue,
     choose,
     codes,
+    counted,
     description,
     host,
     record,
@@ -33,8 +36,10 @@ from cobblestone.domain.apps import ANY_PLATFORM, AppDispatch, PlanClass
 from cobblestone.domain.hosts import CPU
 from cobblestone.domain.values import AppId, AppVersionId, HostId, TeamId, UserId, WorkunitId
 from cobblestone.domain.work import HomogeneousRedundancy, JobLimits
+from cobblestone.policy.dispatch import deadline_check
 from cobblestone.policy.dispatch.catalogue import Candidate, DispatchDecision
 from cobblestone.policy.dispatch.choose import LONGEST_WALK
+from cobblestone.policy.dispatch.deadline_check import BookedJob
 from cobblestone.policy.dispatch.limits import DispatchLimits, InProgressLimits, JobCap, quota_day
 from cobblestone.policy.dispatch.request import ProjectPreferences, ResourceRequest
 
@@ -548,6 +553,25 @@ def test_jobs_already_in_the_reply_delay_the_next_ones():
     assert len(decision.assignments) == 3
 
 
+def test_many_jobs_that_would_be_late_are_not_all_tried_in_a_long_queue(monkeypatch: pytest.MonkeyPatch):
+    booked = 0
+
+    def book(queue: list[float], end: float) -> float:
+        nonlocal booked
+        booked += 1
+        return heapreplace(queue, end)
+
+    monkeypatch.setattr(deadline_check, "heapreplace", book)
+    day = 24 * HOUR
+    held = tuple(
+        BookedJob(7 * day - 10, 4 * 6.99 * day / 1000) for _ in range(1000)
+    )  # full until the deadline
+    late = JobLimits(rsc_fpops_est=4e9 * 2 * HOUR, delay_bound=7 * day)
+    asked = request(delay=HOUR, workload=held)
+    assert codes(choose(asked, candidates(300, limits=late))) == ["deadline_of_other_tasks"]
+    assert booked <= 2 * len(held)
+
+
 def test_absurd_amounts_are_told_without_hundreds_of_digits():
     endless = [candidate(1, limits=JobLimits(rsc_memory_bound=1e308))]
     assert len(choose(request(), endless).refusals[0].text()) < 300
@@ -659,3 +683,21 @@ def test_a_job_that_is_free_commits_to_the_class_of_its_first_host():
 def test_a_computer_of_an_unknown_kind_gets_no_jobs_that_must_be_computed_alike():
     strange = request(host=host(description=description(os_name="Plan 9")))
     assert codes(choose(strange, [candidate(1)], ALIKE)) == ["homogeneous_redundancy_unknown"]
+
+
+# Many apps
+
+
+def test_each_of_many_apps_is_looked_at_once_however_many_jobs_others_have():
+    others = [version(number, number, platform=WINDOWS) for number in range(1, 50)]
+    offer = counted(catalogue(*others, version(50, 50)))  # only this one is for the host, and it has no jobs
+    assert codes(choose(request(), candidates(2000), offer)) == ["app_not_for_this_platform"]
+    assert CountedVersions.looks < 50 + 2000 / 200
+
+
+def test_versions_of_a_host_of_an_unknown_platform_are_not_gone_through():
+    offer = counted(catalogue(*(version(number, number) for number in range(1, 50))))
+    assert codes(choose(request(platforms=("sparc-sun-solaris",)), candidates(1), offer)) == [
+        "platform_not_supported"
+    ]
+    assert CountedVersions.looks == 0

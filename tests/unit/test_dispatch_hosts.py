@@ -12,9 +12,11 @@ from tests.helpers.dispatch_world import (
     DESCRIPTION,
     HOUR,
     NOW,
+    CountedVersions,
     app,
     candidate,
     catalogue,
+    counted,
     host,
     record,
     records,
@@ -264,6 +266,12 @@ def test_a_lost_result_is_sent_again_with_its_old_deadline():
     decision = resend(lost())
     assert [each.report_deadline for each in decision.resent] == [NOW + 24 * HOUR]
     assert decision.expired == ()
+
+
+def test_versions_are_gone_through_once_for_many_lost_results_that_are_alike():
+    offer = counted(catalogue(version()))
+    assert len(resend(*map(lost, range(1, 41)), offer=offer).resent) == 40
+    assert CountedVersions.looks == 1
 
 
 def test_a_job_that_cannot_make_the_old_deadline_gets_a_full_new_one():

@@ -475,6 +475,14 @@ def test_cancelling_keeps_what_is_done(api: ApiClient, world: World):
     assert api.post(f"/batches/{batch['id']}/cancel") == status
 
 
+def test_of_a_retired_batch_without_jobs_nothing_is_left_to_archive(api: ApiClient, world: World):
+    api.add_app(command=["p", "{output}", "{arg:k}"])
+    batch = api.post("/batches", {"app": "period", "open": True})
+    api.post(f"/batches/{batch['id']}/close", {})
+    api.post(f"/batches/{batch['id']}/retire")
+    assert world.query("SELECT state, archived FROM batch") == [(4, 1)]
+
+
 def test_a_retired_batch_lets_go_of_its_outputs(api: ApiClient, world: World):
     api.add_app()
     batch = submit(api, api.job())

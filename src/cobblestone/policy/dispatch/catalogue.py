@@ -249,6 +249,8 @@ class Catalogue:
 
     apps: Mapping[AppId, App]
     versions: Mapping[AppId, tuple[AppVersion, ...]]
+    #: Versions that are not sent any more, while computers may still have jobs of theirs.
+    retired: Sequence[AppVersion] = ()
     plan_classes: Mapping[str, PlanClass] = field(default_factory=dict[str, PlanClass])
     population: SpeedPopulation = SpeedPopulation()
     peak_flop_counts: Mapping[AppVersionId, PeakFlopCount] = field(
@@ -258,17 +260,28 @@ class Catalogue:
     gpu_fractions: GpuFractions = field(default_factory=dict[tuple[AppId | None, str], float])
     always_apps: frozenset[AppId] = field(init=False)  #: apps of which every host should have one job
     scored: bool = field(init=False)  #: some app's jobs suit some hosts better than others
+    version_of: Mapping[AppVersionId, AppVersion] = field(init=False)  #: by id, also those
+    platforms: frozenset[str] = field(init=False)  #: of versions of apps in use
 
     def gpu_fraction(self, version: AppVersion) -> float:
         """Return the fraction of a GPU's peak speed that a version of this app and plan class is expected to reach."""
         of_class = self.gpu_fractions.get((None, version.plan_class), GPU_FRACTION)
         return self.gpu_fractions.get((version.app_id, version.plan_class), of_class)
 
+    def plan_class_of(self, version_id: AppVersionId | None) -> PlanClass | None:
+        """Return the plan class of a version; None: it has none that is known."""
+        version = None if version_id is None else self.version_of.get(version_id)
+        return None if version is None else self.plan_classes.get(version.plan_class)
+
     def __post_init__(self) -> None:
         used = [app for app in self.apps.values() if not app.deprecated]
         always = frozenset(app.id for app in used if app.dispatch.non_cpu_intensive)
         object.__setattr__(self, "always_apps", always)
         object.__setattr__(self, "scored", any(app.dispatch.scored for app in used))
+        by_id = {each.id: each for of_app in (self.retired, *self.versions.values()) for each in of_app}
+        object.__setattr__(self, "version_of", by_id)
+        platforms = frozenset(each.platform for app in used for each in self.versions.get(app.id, ()))
+        object.__setattr__(self, "platforms", platforms)
 
 
 @value(kw_only=True)

@@ -133,19 +133,13 @@ def refuse_host(
 def _refuse_platform(
     request: WorkRequest, catalogue: Catalogue, limits: DispatchLimits
 ) -> tuple[Reason, float] | None:
-    offered: set[str] = set()
-    for app_id, versions in catalogue.versions.items():
-        app = catalogue.apps.get(app_id)
-        if app is None or app.deprecated:
-            continue
-        for version in versions:
-            anywhere = version.platform == ANY_PLATFORM
-            if (anywhere and request.runs_scripts) or version.platform in request.platforms:
-                return None
-            offered |= set(POSIX) if anywhere else {version.platform}
+    offered = catalogue.platforms
+    anywhere = ANY_PLATFORM in offered
+    if (anywhere and request.runs_scripts) or not offered.isdisjoint(request.platforms):
+        return None
     if not offered:
         return explain(Code.NO_APPS), 0.0
-    text = ", ".join(sorted(offered))
+    text = ", ".join(sorted(offered.difference([ANY_PLATFORM]).union(POSIX if anywhere else ())))
     return explain(Code.PLATFORM, platform=request.platforms[0], offered=text), limits.unsupported_delay
 
 
@@ -180,6 +174,7 @@ class _Selection:
         self._workload: Workload | None = None
         self._tally = Tally()
         self._choices: dict[_ChoiceKey, Match | None] = {}
+        self._closed: set[AppId] = set()  #: apps without jobs so far that have nothing for this request
         self._taken: set[WorkunitId] = set()
         self._address_space = address_space(request.host.description.os_name)
         self._in_browser = request.in_browser
@@ -254,7 +249,12 @@ class _Selection:
         )
 
     def _may_have(self, app_id: AppId) -> bool:
-        return not self._refuse_app(app_id) and isinstance(self._chooser.choose(app_id), Match)
+        # Refused stays refused, since a budget only shrinks: it is looked at once.
+        if app_id not in self._closed and (
+            self._refuse_app(app_id) or not isinstance(self._chooser.choose(app_id), Match)
+        ):
+            self._closed.add(app_id)
+        return app_id not in self._closed
 
     def _passes(self, candidate: Candidate) -> bool:
         """Carry out the checks that need no look-up."""
@@ -459,7 +459,7 @@ class _Selection:
             or usage.resource not in budget.open
             or budget.refuse(app, match.version.id, usage.resource)
         ):
-            # Refused stays refused, since a budget only shrinks; what was possible is looked at again.
+            # Refused stays refused here as well; what was possible is looked at again.
             for key in [key for key, choice in self._choices.items() if choice is not None]:
                 del self._choices[key]
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterable
 from heapq import heapreplace
+from math import inf
 from typing import NamedTuple
 
 from cobblestone.domain.values import float_sum
@@ -28,13 +29,14 @@ class BookedJob(NamedTuple):
 class Workload:
     """The jobs in progress on a host, as the server believes them to be, in order of deadline."""
 
-    __slots__ = ("_jobs", "_soonest", "_total", "ncpus")
+    __slots__ = ("_jobs", "_refused", "_soonest", "_total", "ncpus")
 
     def __init__(self, jobs: Iterable[BookedJob], *, ncpus: int) -> None:
         self.ncpus = max(1, ncpus)
+        self._refused: dict[float, float] = {}  # by deadline: the shortest candidate that was refused
         booked = sorted(jobs, key=_job_deadline)
         self._total = float_sum([job.remaining for job in booked])
-        self._soonest = booked[0].deadline if booked else float("inf")
+        self._soonest = booked[0].deadline if booked else inf
         latest = [job.deadline for job in booked]
         if self._total > self._soonest:  # else one processor alone would do it all before the first deadline
             latest = _latest_ends(booked, self.ncpus)
@@ -44,6 +46,8 @@ class Workload:
 
     def admits(self, candidate: BookedJob) -> bool:
         """Return whether the candidate would be in time and make no other job later."""
+        if candidate.remaining >= self._refused.get(candidate.deadline, inf):
+            return False  # a longer one makes no job earlier, nor do jobs that were booked since
         if self._total + candidate.remaining <= min(self._soonest, candidate.deadline):
             return True  # one processor alone
         jobs = self._jobs.copy()
@@ -52,6 +56,7 @@ class Workload:
         for _, remaining, latest in jobs:
             end = booked[0] + remaining
             if end > latest:
+                self._refused[candidate.deadline] = candidate.remaining
                 return False
             heapreplace(booked, end)
         return True

@@ -18,6 +18,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from enum import Enum
+from functools import cache
 
 from cobblestone.domain.hosts import CPU
 from cobblestone.domain.reasons import Reason, reason
@@ -104,6 +105,8 @@ class _Resending:
         self._chooser = VersionChooser(request, catalogue, limits, self._budget, rng, limited=False, now=now)
         self._delays = {name: max(each.estimated_delay, 0.0) for name, each in request.resources.items()}
         self._address_space = address_space(request.host.description.os_name)
+        # Neither caps nor quota count here, so jobs that are alike get the same answer.
+        self._choose = cache(self._chooser.choose)
 
     def judge(self, lost: LostResult) -> Assignment | Reason:
         candidate = lost.candidate
@@ -111,7 +114,7 @@ class _Resending:
         unneeded = self._unneeded(lost)
         if unneeded is not None:
             return unneeded
-        match = self._chooser.choose(
+        match = self._choose(
             candidate.app_id,
             committed=candidate.app_version_id,
             needs_64_bit=job.rsc_memory_bound > self._address_space,

@@ -14,14 +14,15 @@ wait for work.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from cobblestone.domain.apps import App, AppVersion
 from cobblestone.domain.hosts import Host, HostAppVersion, VersionStatus
 from cobblestone.domain.reasons import Reason, reason
-from cobblestone.domain.values import AppId, HostId, UserId, value
+from cobblestone.domain.values import HostId, UserId, value
 from cobblestone.policy.dispatch import limits as quota
+from cobblestone.policy.dispatch.catalogue import Catalogue
 from cobblestone.policy.dispatch.explain import PASSING, Code, explain
 from cobblestone.policy.dispatch.limits import DispatchLimits, is_reliable, spot_check_probability
 from cobblestone.policy.dispatch.versions import lacks_interpreter
@@ -36,16 +37,9 @@ class HostStatus:
 
 
 def host_status(
-    host: Host,
-    records: Iterable[HostAppVersion],
-    versions: Iterable[AppVersion],
-    apps: Mapping[AppId, App],
-    *,
-    limits: DispatchLimits,
-    now: float,
+    host: Host, records: Iterable[HostAppVersion], catalogue: Catalogue, *, limits: DispatchLimits, now: float
 ) -> HostStatus:
     """Return the state of a host, from its records; versions no longer in use are left out."""
-    known = {version.id: version for version in versions}
     found: list[VersionStatus] = []
     problems: list[Reason] = []
     if host.blocked_reason:
@@ -61,8 +55,8 @@ def host_status(
             )
         )
     for record in records:
-        version = known.get(record.app_version_id)
-        app = None if version is None else apps.get(version.app_id)
+        version = catalogue.version_of.get(record.app_version_id)
+        app = None if version is None else catalogue.apps.get(version.app_id)
         if version is None or app is None or app.deprecated or version.deprecated:
             continue
         status = _version_status(record, version, app, limits, now)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import chain, combinations
 
 from cobblestone.domain.reasons import Reason, Value, phrase, reason
 from cobblestone.domain.values import AppVersionId, ResultId, changed, value
@@ -351,7 +351,7 @@ class _DecisionBuilder:
             unusable=tuple(self.unusable),
             undecided=tuple(self.undecided),
             wrong_together=frozenset(
-                one for pair in self.report.matches if {*pair} <= {*self.invalid} for one in pair
+                chain.from_iterable(filter({*self.invalid}.issuperset, self.report.matches))
             ),
             audit=self.audit,
             reasons=tuple(self.reasons),

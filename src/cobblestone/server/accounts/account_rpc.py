@@ -249,7 +249,7 @@ def _key_for_password(user: User) -> str:
 
 def _platforms(db: Database) -> list[str]:
     """Return the platforms that the project has versions for."""
-    found = {version.platform for version in apps.list_versions(db)}
+    found = apps.platforms_in_use(db)
     if ANY_PLATFORM in found:
         found = (found - {ANY_PLATFORM}) | set(COMMON_PLATFORMS)
     return sorted(found)

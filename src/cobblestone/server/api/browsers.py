@@ -159,11 +159,7 @@ def _token_key(call: Call) -> str:
 def _owner(tx: Transaction, call: Call, ticket: str) -> User:
     """Return the user who gets a new browser's credit."""
     ctx = call.ctx
-    if not any(
-        v.platform == BROWSER_PLATFORM
-        for of_app in ctx.offers.get(tx).catalogue.versions.values()
-        for v in of_app
-    ):
+    if BROWSER_PLATFORM not in ctx.offers.get(tx).catalogue.platforms:
         raise ApiProblem(403, "no_browser_apps", "This project has no app for browsers.")
     if ticket:
         user = user_of_ticket(tx, ctx, ticket)

@@ -125,6 +125,7 @@ class OfferCache:
             catalogue=Catalogue(
                 apps={app.id: app for app in found},
                 versions=versions,
+                retired=[each for each in all_versions if each.deprecated],
                 plan_classes=plan_classes,
                 population=SpeedPopulation.of(hosts.proven_speeds(db)),
                 peak_flop_counts=counts,

@@ -53,13 +53,8 @@ class GrantBatch:
         self._unit = CreditUnit(settings.credit.per_gflops_day)
         self._max_granted = settings.credit.max_granted
         self._daily_quota = settings.scheduler.daily_result_quota
-        catalogue = ctx.offers.get(tx).catalogue
-        self._apps = catalogue.apps
-        self._gpu = {
-            version.id: is_gpu_class(version.plan_class, catalogue.plan_classes)
-            for of_app in catalogue.versions.values()
-            for version in of_app
-        }
+        self._catalogue = ctx.offers.get(tx).catalogue
+        self._apps = self._catalogue.apps
         self._book = CreditBook()
         self._prices: dict[ResultId, Price] = {}
         self._load(ctx.offers, views)
@@ -224,7 +219,6 @@ class GrantBatch:
     def _claim_input(self, result: Result, *, canonical: bool) -> ClaimInput:
         host_id, version_id = key_of(result)
         processors = self._processors.get(host_id, hosts.Processors())
-        anonymous = is_generalised(version_id)
         return form_of(
             ClaimInput,
             result,
@@ -232,8 +226,8 @@ class GrantBatch:
             result_id=result.id,
             host_id=host_id,
             app_version_id=version_id,
-            platform=PlatformKind.ANONYMOUS if anonymous else PlatformKind.NORMAL,
-            is_gpu=generalised_on_gpu(version_id) if anonymous else self._gpu.get(version_id, False),
+            platform=PlatformKind.ANONYMOUS if is_generalised(version_id) else PlatformKind.NORMAL,
+            is_gpu=self._on_gpu(version_id),
             canonical=canonical,
             sent_time=result.sent_time or self._now,
             received_time=result.received_time or self._now,
@@ -243,6 +237,12 @@ class GrantBatch:
             host_age=max(0.0, self._now - processors.known_since),
             owner_computers=self._computers.get(host_id, 1),
         )
+
+    def _on_gpu(self, version_id: AppVersionId) -> bool:
+        if is_generalised(version_id):
+            return generalised_on_gpu(version_id)
+        version = self._catalogue.version_of.get(version_id)
+        return version is not None and is_gpu_class(version.plan_class, self._catalogue.plan_classes)
 
     # ------------------------------------------------------------------ daily quota
 

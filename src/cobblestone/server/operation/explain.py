@@ -59,15 +59,7 @@ def explain_host(db: Database, offer: Offer, host_id: int, *, now: float) -> Hos
     if host is None:
         raise NotFound(f"There is no host {host_id}.")
     request = request_of(db, offer, host)
-    catalogue = offer.catalogue
-    status = host_status(
-        host,
-        request.records.values(),
-        chain.from_iterable(catalogue.versions.values()),
-        catalogue.apps,
-        limits=offer.limits,
-        now=now,
-    )
+    status = host_status(host, request.records.values(), offer.catalogue, limits=offer.limits, now=now)
     status = replace(status, problems=dispatch.with_bad_counted(db, host.id, status.problems))
     n = sum(request.in_progress.values())
     if not host.description.platforms:

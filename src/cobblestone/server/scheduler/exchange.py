@@ -50,6 +50,7 @@ from cobblestone.wire.scheduler.request import SchedulerRequest
 
 BAD_KEY_DELAY = 3600.0
 BLOCKED_DELAY = 86400.0
+MAX_MESSAGES = 20  #: to running jobs, in one reply
 DEFAULT_PREFERENCES = "<project_preferences>\n<resource_share>100</resource_share>\n</project_preferences>"
 
 _CPID = re.compile(r"[0-9a-f]{32}")
@@ -326,11 +327,8 @@ class SchedulerExchange:
 
     def _ncpus_of(self, result: Result) -> float:
         """Return the CPUs that a result's version may use."""
-        catalogue = self.offer.catalogue
-        for version in catalogue.versions.get(result.app_id, ()):
-            if version.id == result.app_version_id and version.plan_class in catalogue.plan_classes:
-                return float(max(1, catalogue.plan_classes[version.plan_class].max_threads))
-        return 1.0
+        plan_class = self.offer.catalogue.plan_class_of(result.app_version_id)
+        return 1.0 if plan_class is None else float(max(1, plan_class.max_threads))
 
     def _take_trickles(self, host: Host) -> None:
         for trickle in self.message.trickles:
@@ -474,14 +472,15 @@ class SchedulerExchange:
         if not waiting:
             return
         held = {job.name for job in self.message.other_results}
-        ready = [item for item in waiting if item.result_name in held]
+        ready = [(id_, name) for id_, name in waiting if name in held][:MAX_MESSAGES]
+        ids = [id_ for id_, _ in ready]
+        texts = messages.message_texts(self.tx, ids)
         # The client names the job's file after the time: two messages must not share a second.
-        downs = tuple(
-            reply_wire.TrickleDown(result_name=item.result_name, time=int(self.now) + place, text=item.text)
-            for place, item in enumerate(ready)
+        self.reply.trickle_downs = tuple(
+            reply_wire.TrickleDown(result_name=name, time=int(self.now) + place, text=texts[id_])
+            for place, (id_, name) in enumerate(ready)
         )
-        messages.mark_sent(self.tx, [item.id for item in ready], now=self.now)
-        self.reply.trickle_downs = downs
+        messages.mark_sent(self.tx, ids, now=self.now)
 
     def _hidden(self, owner: str, id_: int) -> float:
         """Return the provisional credit of a ``user`` or ``host``, where the project shows only what is final."""

@@ -136,13 +136,11 @@ class WorkSender:
 
     def problems_of_host(self) -> tuple[Reason, ...]:
         """Return the problems of a host that gets tasks of some apps, but not of others."""
-        limits, catalogue = self._limits, self._offer.catalogue
-        records = self._request.records.values()
+        limits, records = self._limits, self._request.records.values()
         if not any(is_throttled(record, limits.daily_quota) for record in records):
             return ()
-        versions = chain.from_iterable(catalogue.versions.values())
         host = self._request.host
-        status = host_status(host, records, versions, catalogue.apps, limits=limits, now=self._now)
+        status = host_status(host, records, self._offer.catalogue, limits=limits, now=self._now)
         return dispatch.with_bad_counted(self._tx, host.id, status.problems)
 
     def _choose(self) -> DispatchDecision:

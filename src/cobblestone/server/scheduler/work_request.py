@@ -188,12 +188,8 @@ def uses_gpu(job: JobInProgress, catalogue: Catalogue) -> bool:
     version_id = job.app_version_id
     if version_id is not None and is_generalised(version_id):
         return generalised_on_gpu(version_id)
-    return any(
-        version.id == version_id
-        and version.plan_class in catalogue.plan_classes
-        and bool(catalogue.plan_classes[version.plan_class].gpu_type)
-        for version in catalogue.versions.get(job.app_id, ())
-    )
+    plan_class = catalogue.plan_class_of(version_id)
+    return plan_class is not None and bool(plan_class.gpu_type)
 
 
 def _workload(message: SchedulerRequest, host: Host, now: float) -> tuple[BookedJob, ...]:

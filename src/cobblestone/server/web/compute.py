@@ -87,8 +87,5 @@ class ComputePages(Pages[ProjectSite]):
 
 def apps_of_browsers(db: Database) -> list[App]:
     """Return the apps that browsers compute."""
-    return [
-        app
-        for app in apps.apps_in_use(db)
-        if any(each.platform == BROWSER_PLATFORM and each.signed for each in apps.list_versions(db, app.id))
-    ]
+    found = {each.app_id for each in apps.list_versions(db, platform=BROWSER_PLATFORM) if each.signed}
+    return [app for app in apps.apps_in_use(db) if app.id in found]

@@ -98,18 +98,20 @@ def update_app(tx: Transaction, app: App, *, form: JobForm | None = None) -> App
 # -- versions ------------------------------------------------------------------
 
 
-def list_versions(db: Database, app_id: AppId | None = None, *, deprecated: bool = False) -> list[AppVersion]:
-    """Return versions of one app or of all, oldest first; ``deprecated``: those too."""
-    where = ["1 = 1"]
-    parameters: list[object] = []
-    if app_id is not None:
-        where.append("app_id = ?")
-        parameters.append(app_id)
-    if not deprecated:
-        where.append("deprecated = 0")
-    return db.load(
-        _VERSIONS, f"app_version WHERE {' AND '.join(where)} ORDER BY app_id, version_num, id", parameters
-    )
+def list_versions(
+    db: Database, app_id: AppId | None = None, *, platform: str | None = None, deprecated: bool = False
+) -> list[AppVersion]:
+    """Return versions of one app or of all, of one platform or of all, oldest first; ``deprecated``: those too."""
+    wanted = {"app_id": app_id, "platform": platform, "deprecated": None if deprecated else 0}
+    given = {column: wish for column, wish in wanted.items() if wish is not None}
+    where = " AND ".join(f"{column} = ?" for column in given) or "1 = 1"
+    source = f"app_version WHERE {where} ORDER BY app_id, version_num, id"
+    return db.load(_VERSIONS, source, list(given.values()))
+
+
+def platforms_in_use(db: Database) -> set[str]:
+    """Return the platforms of all versions in use."""
+    return {row[0] for row in db.query("SELECT DISTINCT platform FROM app_version WHERE deprecated = 0")}
 
 
 def version_by_id(db: Database, version_id: AppVersionId) -> AppVersion | None:

@@ -66,11 +66,15 @@ def listed(tx: Transaction, host_id: int, names: AbstractSet[str], *, user_id: i
 
 
 def forget(tx: Transaction, keys: Sequence[tuple[int, str]]) -> None:
-    """Forget files, each (computer, name); other holders may count now."""
-    tx.execute_many("DELETE FROM kept_file WHERE host_id = ? AND file_name = ?", keys)
-    tx.execute_many(
-        "UPDATE kept_file SET counted = 0 WHERE file_name = ? AND counted = -1", [(name,) for _, name in keys]
+    """Forget files, each (computer, name); where one may have counted, other holders may count now."""
+    counting = (
+        "SELECT k.file_name FROM kept_file k WHERE k.host_id = ? AND k.file_name = ? AND k.counted <> -1"
     )
+    tx.execute_many(f"UPDATE kept_file SET counted = 0 WHERE file_name = ({counting}) AND counted = -1", keys)
+    tx.execute_many("DELETE FROM kept_file WHERE host_id = ? AND file_name = ?", keys)
+
+
+_COUNTED = "SELECT DISTINCT {0} FROM kept_file WHERE file_name = ? AND counted = 1 AND {0} IN (??)"
 
 
 def count(tx: Transaction, *, limit: int) -> int:
@@ -80,16 +84,20 @@ def count(tx: Transaction, *, limit: int) -> int:
         " ORDER BY host_id, file_name LIMIT ?",
         (limit,),
     )
+    # Asked for all of them together: every computer may hold the same file.
+    taken = {
+        (name, found[0])
+        for name in {row[1] for row in rows}
+        for column, place in (("user_id", 2), ("network", 3))
+        for found in tx.query_in(_COUNTED.format(column), [row[place] for row in rows], (name,))
+    }
+    decided: list[tuple[int, int, str]] = []
     for host_id, name, user_id, network in rows:
-        taken = tx.one(
-            "SELECT 1 FROM kept_file WHERE file_name = ? AND counted = 1 AND host_id <> ? AND (user_id = ? OR network = ?)"
-            " LIMIT 1",
-            (name, host_id, user_id, network),
-        )
-        tx.execute(
-            "UPDATE kept_file SET counted = ? WHERE host_id = ? AND file_name = ?",
-            (1 if taken is None else -1, host_id, name),
-        )
+        own = {(name, user_id), (name, network)}
+        counts = own.isdisjoint(taken)
+        taken |= own if counts else set()
+        decided.append((1 if counts else -1, host_id, name))
+    tx.execute_many("UPDATE kept_file SET counted = ? WHERE host_id = ? AND file_name = ?", decided)
     return len(rows)
 
 

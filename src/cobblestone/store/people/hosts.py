@@ -204,8 +204,12 @@ def processors(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, Process
 
 def computers_of_owners(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, int]:
     """Return how many computers the owners of some computers ever had, by computer id."""
-    of_owner = "SELECT COUNT(*) FROM host o WHERE o.user_id = h.user_id"
-    return dict(db.query_in(f"SELECT h.id, ({of_owner}) FROM host h WHERE h.id IN (??)", host_ids))
+    # Counted once for each owner: the computers of a farm come together.
+    sql = (
+        "WITH h AS (SELECT id, user_id FROM host WHERE id IN (??)), o AS (SELECT user_id, COUNT(*) AS n FROM host"
+        " WHERE user_id IN (SELECT user_id FROM h) GROUP BY user_id) SELECT h.id, o.n FROM h JOIN o ON o.user_id = h.user_id"
+    )
+    return dict(db.query_in(sql, host_ids))
 
 
 def proven_speeds(db: Database, *, results: int = 2000) -> list[float]:

@@ -164,9 +164,14 @@ def _name(tables: Tables, md5: str, instead_of: str) -> str:
     return f"{first:012d}-0000-{md5}.jsonl.gz"
 
 
-_BATCHES_TO_ARCHIVE = f"SELECT id FROM batch WHERE {TO_ARCHIVE} ORDER BY id"
+_OLD = f"{matching(FileDeleteState.DONE)} AND completed_time < ?"
+# No EXISTS: PostgreSQL may read the jobs of all batches for it.
+_BATCHES_TO_ARCHIVE = (
+    f"SELECT id FROM batch WHERE {TO_ARCHIVE}"
+    f" AND (SELECT 1 FROM workunit WHERE batch_id = batch.id AND {_OLD} LIMIT 1) IS NOT NULL ORDER BY id"
+)
 _NOTHING_LEFT = (
-    f"UPDATE batch SET archived = 1 WHERE {TO_ARCHIVE}"
+    f"UPDATE batch SET archived = 1 WHERE id = ? AND {TO_ARCHIVE}"
     " AND NOT EXISTS (SELECT 1 FROM workunit WHERE workunit.batch_id = batch.id)"
 )
 MOVED_TOGETHER = 1000
@@ -198,14 +203,15 @@ def _ready(db: Database, *, now: float, min_age: float, limit: int) -> list[int]
 
     Batch by batch, since a batch that was not retired may have millions, which are not even looked at.
     """
-    batches: list[int | None] = [None, *(row[0] for row in db.query(_BATCHES_TO_ARCHIVE))]
+    before = now - min_age
+    batches: list[int | None] = [None, *(row[0] for row in db.query(_BATCHES_TO_ARCHIVE, (before,)))]
     ready: list[int] = []
     for batch_id in batches:
         condition, key = ("batch_id IS NULL", ()) if batch_id is None else ("batch_id = ?", (batch_id,))
         candidates = db.query(
-            f"SELECT id FROM workunit WHERE {condition} AND {matching(FileDeleteState.DONE)} AND completed_time < ?"
-            " ORDER BY batch_id, completed_time LIMIT ?",  # as the index has them: PostgreSQL takes "IS NULL" for no order
-            (*key, now - min_age, limit - len(ready)),
+            # as the index has them: PostgreSQL takes "IS NULL" for no order
+            f"SELECT id FROM workunit WHERE {condition} AND {_OLD} ORDER BY batch_id, completed_time LIMIT ?",
+            (*key, before, limit - len(ready)),
         )
         state = None if batch_id is None else BatchState.RETIRED
         ready += (
@@ -324,12 +330,13 @@ def _append(path: Path, tables: Tables, *, part: str = "") -> None:
 
 def _remove(tx: Transaction, ids: Sequence[int]) -> int:
     # Row by row, for a subquery may be planned as a walk through a whole table.
+    batches = tx.query_in("SELECT batch_id FROM workunit WHERE id IN (??)", ids)
     results = tx.query_in("SELECT id FROM result WHERE workunit_id IN (??)", ids)
     tx.execute_many("DELETE FROM result_text WHERE result_id = ?", results)
     tx.execute_many("DELETE FROM upload WHERE result_id = ?", results)
     tx.execute_many("DELETE FROM result WHERE id = ?", results)
     tx.execute_many("DELETE FROM workunit WHERE id = ?", [(id_,) for id_ in ids])
-    tx.execute(_NOTHING_LEFT)
+    tx.execute_many(_NOTHING_LEFT, sorted({tuple(row) for row in batches if row[0] is not None}))
     return len(ids)
 
 

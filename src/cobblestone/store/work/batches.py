@@ -460,7 +460,8 @@ def retire_batch(tx: Transaction, batch_id: int) -> BatchRow:
             phrase("Batch {id} is not finished. Wait, or stop it: cobblestone batch cancel {id}", id=batch_id)
         )
     if batch.state is not BatchState.RETIRED:
-        steps.take(tx, _OUTPUTS_RELEASED, _OUTPUTS_RELEASED.update("batch"), [(batch_id,)])
+        empty = "archived = CASE njobs WHEN 0 THEN 1 ELSE 0 END"  # it has nothing to archive
+        steps.take(tx, _OUTPUTS_RELEASED, _OUTPUTS_RELEASED.update("batch", also=empty), [(batch_id,)])
     tx.wake("file_deleter", "results")
     return batch_by_id(tx, batch_id)
 

@@ -218,13 +218,12 @@ def send_again(tx: Transaction, assignments: Sequence[Assignment], *, grace_peri
 
 def set_deadlines(tx: Transaction, deadlines: Mapping[ResultId, float]) -> None:
     """Change the deadlines of results in progress, Unix seconds; those in the past time out at once."""
-    for result_id, deadline in deadlines.items():
-        tx.execute(
-            f"UPDATE result SET report_deadline = ? WHERE id = ? AND {FOUND}{IS_IN_PROGRESS}",
-            (deadline, result_id),
-        )
-        workunit_id = tx.value("SELECT workunit_id FROM result WHERE id = ?", (result_id,))
-        tx.execute(_LOOK_AT, (deadline, workunit_id, deadline))
+    rows = tx.query_in("SELECT id, workunit_id FROM result WHERE id IN (??)", list(deadlines))
+    tx.execute_many(
+        f"UPDATE result SET report_deadline = ? WHERE id = ? AND {FOUND}{IS_IN_PROGRESS}",
+        [(deadline, result_id) for result_id, deadline in deadlines.items()],
+    )
+    tx.execute_many(_LOOK_AT, [(deadlines[row[0]], row[1], deadlines[row[0]]) for row in rows])
 
 
 def detach_host(tx: Transaction, host_id: HostId, *, now: float) -> int:

@@ -178,9 +178,9 @@ def note_told(tx: Transaction, result_id: ResultId, told: Told, *, report_deadli
 
     The transitioner looks at the workunit at the deadline before, and then again at this one.
     """
-    tx.execute(
+    tx.execute_many(
         f"UPDATE result SET told_remaining = ?, told_time = ?, report_deadline = ? WHERE id = ? AND {FOUND}{IS_IN_PROGRESS}",
-        (told.remaining, told.time, report_deadline, result_id),
+        [(told.remaining, told.time, report_deadline, result_id)],
     )
 
 

@@ -24,48 +24,42 @@ class StoredTrickle:
     handled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingMessage:
-    """A trickle-down that was not yet sent to its host."""
-
-    id: int
-    result_name: str
-    text: str
-
-
 _TRICKLES = RowMapper(StoredTrickle)
-_WAITING = RowMapper(WaitingMessage)
 
 
 def store_trickle(
     tx: Transaction, host_id: HostId, *, result_name: str, variety: str, time: int, text: str, now: float
-) -> bool:
-    """Store a trickle-up once, as clients repeat unacknowledged ones.  Return False if it was already there."""
+) -> None:
+    """Store a trickle-up once, as clients repeat unacknowledged ones."""
     digest = hashlib.sha256(f"{variety}\n{text}".encode()).hexdigest()[:32]
-    stored = tx.execute(
+    tx.execute_many(
         "INSERT INTO msg_from_host (host_id, result_name, variety, time, text, digest, receive_time)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (host_id, result_name, time, digest) DO NOTHING",
-        (host_id, result_name, variety, time, text, digest, now),
+        [(host_id, result_name, variety, time, text, digest, now)],
     )
-    return stored == 1
 
 
-def trickles(
-    db: Database, *, after: int = 0, limit: int = 1000, unhandled: bool = False, variety: str | None = None
+def trickles(db: Database, *, after: int = 0, limit: int = 1000) -> list[StoredTrickle]:
+    """Return trickles in the order of arrival."""
+    return db.load(_TRICKLES, "msg_from_host WHERE id > ? ORDER BY id LIMIT ?", (after, limit))
+
+
+def unhandled_trickles(
+    db: Database, variety: str, *, after: int, upto: int, limit: int
 ) -> list[StoredTrickle]:
-    """Return trickles in the order of arrival, optionally only those of one variety."""
-    condition = " AND handled = 0" if unhandled else ""
-    parameters: list[object] = [after]
-    if variety is not None:
-        condition += " AND variety = ?"
-        parameters.append(variety)
-    source = f"msg_from_host WHERE id > ?{condition} ORDER BY id LIMIT ?"
-    return db.load(_TRICKLES, source, [*parameters, limit])
+    """Return trickles of one variety that wait, of those with ids from ``after`` to ``upto``, in the order of arrival."""
+    source = "msg_from_host WHERE id > ? AND id <= ? AND handled = 0 AND variety = ? ORDER BY id LIMIT ?"
+    return db.load(_TRICKLES, source, (after, upto, variety, limit))
+
+
+def last_trickle(db: Database) -> int:
+    """Return the id of the newest trickle; 0: there is none."""
+    return db.number("SELECT COALESCE(MAX(id), 0) FROM msg_from_host")
 
 
 def mark_handled(tx: Transaction, trickle_id: int) -> None:
     """Record that a trickle was handled."""
-    tx.execute("UPDATE msg_from_host SET handled = 1 WHERE id = ?", (trickle_id,))
+    tx.execute_many("UPDATE msg_from_host SET handled = 1 WHERE id = ?", [(trickle_id,)])
 
 
 def send_trickle_down(tx: Transaction, host_id: HostId, *, result_name: str, text: str, now: float) -> int:
@@ -76,10 +70,15 @@ def send_trickle_down(tx: Transaction, host_id: HostId, *, result_name: str, tex
     )
 
 
-def waiting_messages(db: Database, host_id: HostId, *, limit: int = 20) -> list[WaitingMessage]:
-    """Return messages not yet sent to this host."""
-    source = f"msg_to_host WHERE host_id = ? AND sent_time IS NULL ORDER BY id LIMIT {limit}"
-    return db.load(_WAITING, source, (host_id,))
+def waiting_messages(db: Database, host_id: HostId) -> list[tuple[int, str]]:
+    """Return the messages not yet sent to this host, oldest first: their ids, and the names of the results they are for."""
+    sql = "SELECT id, result_name FROM msg_to_host WHERE host_id = ? AND sent_time IS NULL ORDER BY id"
+    return [(row[0], row[1]) for row in db.query(sql, (host_id,))]
+
+
+def message_texts(db: Database, message_ids: list[int]) -> dict[int, str]:
+    """Return the texts of messages to hosts, by id."""
+    return dict(db.query_in("SELECT id, text FROM msg_to_host WHERE id IN (??)", message_ids))
 
 
 def mark_sent(tx: Transaction, message_ids: list[int], *, now: float) -> None:
