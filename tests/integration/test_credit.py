@@ -22,7 +22,6 @@ from cobblestone.domain.reasons import reason
 from cobblestone.domain.values import HostId, UserId, float_sum
 from cobblestone.domain.work import JobLimits, OutputSpec
 from cobblestone.policy.credit.steady import PRIOR_VOTES
-from cobblestone.server.credit import trickle_daemon
 from cobblestone.server.credit.ledger_audit import LedgerAudit, recompute
 from cobblestone.server.credit.scales import update_scales
 from cobblestone.server.credit.trickle_daemon import TrickleCredit
@@ -496,10 +495,7 @@ def test_trickle_messages_bring_provisional_credit_that_the_final_grant_counts_i
     assert audit(world).differences == []
 
 
-def test_every_message_is_handled_however_many_there_were_before(
-    world: World, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(trickle_daemon, "LOOKED_AT", 20)
+def test_every_message_is_handled_however_many_there_were_before(world: World):
     app = an_app(world, "benchmark", partial_credit=True)
     world.add_jobs(app)
     host = a_host(world)
@@ -514,7 +510,7 @@ def test_every_message_is_handled_however_many_there_were_before(
     daemon = TrickleCredit(world.ctx)
     while world.run(daemon.step()):
         pass
-    for number in range(60):  # more wait than are looked at in one step, and others between them
+    for number in range(60):  # more wait than are handled in one step, and others between them
         world.now += 100
         own = MsgFromHost(result_name=name, time=world.now, variety="own", text="")
         host.rpc(trickles=[trickle(name, str(50 * number), world.now), own])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.bench.bench_growth import LITTLE, Work, counted_sqlite, grown, measure
@@ -9,7 +11,8 @@ from tests.bench.project import MANY
 from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import World
 
-from cobblestone.domain.values import HostId
+from cobblestone.domain.values import HostId, UserId
+from cobblestone.domain.work import Recipients
 from cobblestone.server.credit.trickle_daemon import TrickleCredit
 from cobblestone.server.daemons.file_deleter import purge
 from cobblestone.store.catalog import kept_files
@@ -33,21 +36,39 @@ def test_no_statement_reads_more_when_many_more_results_are_finished_and_compute
     assert not found, "\n".join(found)
 
 
+JOBS = [{"args": {"k": "3"}}] * 1000
+
+
+@contextmanager
+def open_batch(folder: Path, n: int) -> Iterator[tuple[World, ApiClient, str]]:
+    """Make a project with an open batch of ``n`` jobs; yield it, its API and the batch's address."""
+    world = World(folder / str(n))
+    api = ApiClient(world)
+    api.add_app(command=["p", "{output}", "{arg:k}"])
+    batch = f"/batches/{api.post('/batches', {'app': 'period', 'open': True})['id']}"
+    for first in range(0, n, 1000):
+        api.post(f"{batch}/jobs", {"first": first, "jobs": JOBS})
+    yield world, api, batch
+    world.close()
+
+
 def test_no_statement_of_a_submission_reads_more_when_the_batch_has_many_more_jobs(tmp_path: Path):
     def added(n: int) -> Work:
-        world = World(tmp_path / str(n))
-        api = ApiClient(world)
-        api.add_app(command=["p", "{output}", "{arg:k}"])
-        batch = api.post("/batches", {"app": "period", "open": True})
-        jobs = [{"args": {"k": "3"}}] * 1000
-        for first in range(0, n, 1000):
-            api.post(f"/batches/{batch['id']}/jobs", {"first": first, "jobs": jobs})
-        with counted_sqlite(world.ctx) as work:
-            api.post(f"/batches/{batch['id']}/jobs", {"first": n, "jobs": jobs[:10]})
-        world.close()
+        with open_batch(tmp_path, n) as (world, api, batch), counted_sqlite(world.ctx) as work:
+            api.post(f"{batch}/jobs", {"first": n, "jobs": JOBS[:10]})
         return work
 
     assert not grown(added(1000), added(20_000), little=LITTLE["sqlite"])
+
+
+def test_no_page_of_a_batchs_jobs_reads_more_when_the_batch_has_many_more_jobs(tmp_path: Path):
+    def looked_at(n: int) -> Work:
+        with open_batch(tmp_path, n) as (world, api, batch), counted_sqlite(world.ctx) as work:
+            page = api.get(f"{batch}/jobs?limit=100")["jobs"]
+            assert len(api.get(f"{batch}/jobs?limit=100&after={page[-1]['id']}")["jobs"]) == 100
+        return work
+
+    assert not grown(looked_at(1000), looked_at(20_000), little=LITTLE["sqlite"])
 
 
 def test_messages_that_were_handled_are_not_gone_through_again(tmp_path: Path):
@@ -147,3 +168,25 @@ def test_other_holders_of_a_file_are_looked_at_once_for_many_computers(tmp_path:
     few, many = done(3), done(90)
     assert many[0] < 2 * few[0]
     assert many[1] < 2 * few[1]
+
+
+def test_requests_read_no_more_when_very_many_jobs_are_for_others_alone(tmp_path: Path):
+    def asked(n: int) -> Work:
+        world = World(tmp_path / str(n), scheduler={"max_jobs_per_day_init": 100})
+        app = world.add_app()
+        one, other = world.host(world.user("alice")), world.host(world.user("bob"))
+        one.rpc()
+        other.rpc()
+        world.add_jobs(app, n=n, target=Recipients(host_id=HostId(one.id)))
+        world.add_jobs(app, n=40, target=Recipients(user_id=UserId(2)))
+        world.now += 100
+        other.rpc(ask=1)  # the head of the queue is read
+        before = len(other.held)
+        world.now += 100
+        with counted_sqlite(world.ctx) as work:
+            other.rpc(ask=1)
+        assert len(other.held) > before > 0
+        world.close()
+        return work
+
+    assert not grown(asked(3000), asked(30_000), little=LITTLE["sqlite"])

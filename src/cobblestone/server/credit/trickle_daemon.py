@@ -23,8 +23,6 @@ from cobblestone.wire.client.task_messages import CREDIT_VARIETY, read_run_time
 
 #: Messages in one write: a few milliseconds, in which nothing else can write on SQLite.
 BATCH = 50
-#: Messages that are looked at in one step.  Transactions of other processes that are not over have some of the newest so many.
-LOOKED_AT = 10_000
 SYSTEM = "trickle"
 
 
@@ -33,20 +31,15 @@ class TrickleCredit:
 
     def __init__(self, ctx: ServerContext) -> None:
         self._ctx = ctx
-        self._after = 0  #: up to here none waits; they stay for ever, so they are not looked at each time
 
     async def step(self) -> int:
-        """Handle up to a batch of messages, or go past some that do not wait; return 0 after the last."""
+        """Handle up to a batch of messages; return how many."""
         return await self._ctx.store.awrite(self._transact)
 
     def _transact(self, tx: Transaction) -> int:
-        waiting = messages.unhandled_trickles(
-            tx, CREDIT_VARIETY, after=self._after, upto=self._after + 2 * LOOKED_AT, limit=BATCH
-        )
+        waiting = messages.unhandled_trickles(tx, CREDIT_VARIETY, limit=BATCH)
         if not waiting:
-            passed = min(LOOKED_AT, messages.last_trickle(tx) - LOOKED_AT - self._after)
-            self._after += max(passed, 0)
-            return int(passed > 0)
+            return 0
         names = [each.result_name for each in waiting]
         tx.lock_rows(LOCKED_WORKUNITS, names)
         results = work.results_by_name(tx, names)

@@ -44,17 +44,11 @@ def trickles(db: Database, *, after: int = 0, limit: int = 1000) -> list[StoredT
     return db.load(_TRICKLES, "msg_from_host WHERE id > ? ORDER BY id LIMIT ?", (after, limit))
 
 
-def unhandled_trickles(
-    db: Database, variety: str, *, after: int, upto: int, limit: int
-) -> list[StoredTrickle]:
-    """Return trickles of one variety that wait, of those with ids from ``after`` to ``upto``, in the order of arrival."""
-    source = "msg_from_host WHERE id > ? AND id <= ? AND handled = 0 AND variety = ? ORDER BY id LIMIT ?"
-    return db.load(_TRICKLES, source, (after, upto, variety, limit))
-
-
-def last_trickle(db: Database) -> int:
-    """Return the id of the newest trickle; 0: there is none."""
-    return db.number("SELECT COALESCE(MAX(id), 0) FROM msg_from_host")
+def unhandled_trickles(db: Database, variety: str, *, limit: int) -> list[StoredTrickle]:
+    """Return trickles of one variety that wait, in the order of arrival."""
+    return db.load(
+        _TRICKLES, "msg_from_host WHERE variety = ? AND handled = 0 ORDER BY id LIMIT ?", (variety, limit)
+    )
 
 
 def mark_handled(tx: Transaction, trickle_id: int) -> None:
