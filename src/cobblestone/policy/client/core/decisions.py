@@ -9,6 +9,7 @@ allows, is settled here and holds for every policy.
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Mapping
 from operator import attrgetter
 
@@ -81,7 +82,7 @@ TINY = 1e-6
 SAFE = 1.0
 #: Seconds after which a run list is made again whatever is known: figures of apps and clocks may be wrong.
 LONGEST_LIFE = 86400.0
-_by_arrival = attrgetter("serial")
+by_arrival = attrgetter("serial")
 
 
 class DecisionRound:
@@ -238,9 +239,11 @@ class DecisionRound:
                 self._explain("wait", (why("contact.waits", hours=wait / 3600.0),))
             return
         plan = s.plan
-        for job in s.finished:
+        ready = [job for job in s.finished if job.phase is Phase.REPORTABLE]
+        s.ready = Counter(job.project for job in ready)
+        for job in ready:
             i = job.project
-            if job.phase is Phase.REPORTABLE and s.projects[i].not_before <= now:
+            if s.projects[i].not_before <= now:
                 due = self.policy.report_due(job)
                 if due is not None:
                     requests = plan.requests if i == plan.project else plan.others.get(i, {})
@@ -350,7 +353,7 @@ def hand_in(state: CoreState, policy: Policy, job: ClientJob) -> None:
     if job in state.wanted:
         state.wanted = [other for other in state.wanted if other is not job]
     policy.outdated(job.project)
-    insort(state.finished, job, key=_by_arrival)
+    insort(state.finished, job, key=by_arrival)
     job.report_at = policy.report_at(job)
 
 

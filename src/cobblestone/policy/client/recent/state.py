@@ -69,8 +69,7 @@ def why_report(state: CoreState, job: ClientJob) -> Why | None:
     if now - project.upload_since >= YOUNG_UPLOAD:
         if project.description.no_new_work:
             return why("report.no_new_work", job=job.id)
-        ready = [other for other in state.finished if other.phase is Phase.REPORTABLE]
-        if sum(other.project == job.project for other in ready) >= MANY:
+        if state.ready[job.project] >= MANY:
             return why("report.many", job=job.id, count=MANY)
     if now < earliest_report(state, job) - 1e-6:
         return None
