@@ -528,6 +528,24 @@ def test_a_round_goes_over_finished_jobs_a_few_times_however_many_can_be_reporte
     assert finished.seen < 20 * 60
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_of_the_jobs_of_a_project_that_may_wait_for_their_report_one_is_asked_for(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core, _ = with_finished(name, 60, uploading=False)
+    asked: list[str] = []
+    due = type(core.policy).report_due
+    monkeypatch.setattr(
+        type(core.policy), "report_due", lambda policy, job: (asked.append(job.id), due(policy, job))[1]
+    )
+    core.handle(TimePassed(60.0))
+    assert len(asked) == 1
+    core.state.finished[40].report_at = 60.0
+    core.handle(TimePassed(61.0))
+    assert asked[-1] == "40"
+    assert core.state.contact is not None
+
+
 def test_many_finished_jobs_are_reported_at_once() -> None:
     core, _ = with_finished("recent", 63, uploading=False)
     assert not of(ContactProject, core.handle(TimePassed(60.0)))

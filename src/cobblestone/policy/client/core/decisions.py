@@ -241,26 +241,26 @@ class DecisionRound:
         plan = s.plan
         ready = [job for job in s.finished if job.phase is Phase.REPORTABLE]
         s.ready = Counter(job.project for job in ready)
+        not_due: set[tuple[int, bool]] = set()  # if one job of a project may wait, the others may
         for job in ready:
-            i = job.project
-            if s.projects[i].not_before <= now:
-                due = self.policy.report_due(job)
-                if due is not None:
-                    requests = plan.requests if i == plan.project else plan.others.get(i, {})
-                    self._contact_project(i, requests, due)
-                    return
+            i, kind = job.project, (job.project, job.report_immediately)
+            if s.projects[i].not_before > now or (kind in not_due and job.report_at > now + TINY):
+                continue
+            due = self.policy.report_due(job)
+            if due is not None:
+                self._contact_project(i, due)
+                return
+            not_due.add(kind)
         for i, project in enumerate(s.projects):
             if (project.contact_asked or project.contact_by <= now) and project.not_before <= now:
-                requests = plan.requests if i == plan.project else plan.others.get(i, {})
-                self._contact_project(
-                    i, requests, why("contact.asked", who=project.contact_asked or "project")
-                )
+                self._contact_project(i, why("contact.asked", who=project.contact_asked or "project"))
                 return
         if plan.project is not None and s.projects[plan.project].not_before <= now:
-            self._contact_project(plan.project, plan.requests, why("contact.work"))
+            self._contact_project(plan.project, why("contact.work"))
 
-    def _contact_project(self, i: int, planned: Mapping[str, FetchRequest], reason: Why) -> None:
+    def _contact_project(self, i: int, reason: Why) -> None:
         s = self.state
+        planned = s.plan.requests if i == s.plan.project else s.plan.others.get(i, {})
         s.plan = NOTHING
         s.last_contact = s.now
         requests = self.policy.requests(i, planned)
