@@ -11,10 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.helpers.client_tasks import FAST, World, open_to_other_accounts, open_world
+from tests.helpers.client_tasks import FAST, World, open_to_other_accounts, open_world, process_state
 
+from cobblestone.client.sandbox import processes
 from cobblestone.client.sandbox.processes import files_in_memory
 from cobblestone.client.sandbox.sandbox import SandboxChoice
+from cobblestone.client.tasks import task
 from cobblestone.client.tasks.description import (
     Checkpointed,
     Ended,
@@ -640,3 +642,25 @@ async def test_names_that_lead_out_of_the_slot_are_refused(world: World, name: s
     ended = await world.run(spec)
     assert (ended.ending, ended.exit_status) == (Ending.FAILED, -148)
     assert not world.living()
+
+
+async def test_tasks_that_pause_at_once_have_the_system_s_processes_read_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = 'open("beat", "w").write("beats")\ntime.sleep(1000)'
+    names = [f"job_{number}_0" for number in range(8)]
+    for number, name in enumerate(names):
+        await world.runner.start(world.spec(program, name), number)
+    await world.until_true(lambda: all(world.read("beat", number) for number in range(8)))
+    looks: list[int] = []
+    for module in (processes, task):
+        read = module.read_processes
+        monkeypatch.setattr(module, "read_processes", lambda read=read: (looks.append(1), read())[1])
+    for name in names:
+        world.runner.suspend(name)
+    await world.until_true(lambda: all(_stands_still(world, number) for number in range(8)))
+    assert len(looks) < 8
+
+
+def _stands_still(world: World, number: int) -> bool:
+    return any(process_state(pid) == "T" for pid in world.living(number))

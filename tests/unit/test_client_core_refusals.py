@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from pathlib import Path
 
 import pytest
-from tests.helpers.client_state import URL, World, play
+from tests.helpers.client_state import URL, World, add_job, play
 from tests.helpers.daemon_in_test import said
 
 from cobblestone.client.daemon.daemon import Client
+from cobblestone.client.daemon.news import _unknown_jobs
 from cobblestone.client.projects import contacts
 from cobblestone.client.projects.web import ProjectNotReached
 from cobblestone.client.records.decisions import CoreDriver
 from cobblestone.client.records.state import ClientDatabase
+from cobblestone.client.tasks.description import Ended
 from cobblestone.domain.errors import StoreError
 from cobblestone.policy.client.core.events import ContactAsked, ContactProject, JobFailed, ProjectAttached
+from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.values import ProjectDescription
+from cobblestone.policy.client.host.tasks import Ending
+from cobblestone.wire.client.records import ClientJobState
+from cobblestone.wire.scheduler.reply import (
+    ReadReply,
+    SchedulerReply,
+    parse_scheduler_reply,
+    write_scheduler_reply,
+)
 
 
 def test_an_event_that_is_refused_takes_no_other_along_and_the_log_is_as_the_core_was_told(
@@ -102,5 +115,59 @@ def test_a_contact_that_fails_when_its_project_has_been_left_does_not_bring_it_b
         assert len(stored.contents) == int(again)
         assert not any(content.jobs for content in stored.contents.values())
         stored.close()
+
+    play(tmp_path, check)
+
+
+def test_what_many_tasks_tell_in_one_turn_of_the_loop_is_decided_upon_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def check(world: World) -> None:
+        client, rounds = world.client, list[int]()
+        client.loop.may_act = may_act
+        handle = ClientCore.handle
+        monkeypatch.setattr(
+            ClientCore,
+            "handle",
+            lambda core, *events, **more: (rounds.append(1), handle(core, *events, **more))[1],
+        )
+        for name in world.content.jobs:
+            client._task_event(Ended(name=f"{URL}|{name}", ending=Ending.STOPPED))
+        await asyncio.sleep(0)
+        assert len(rounds) == 1
+
+    for may_act in (True, False):  # False: the client is being stopped
+        play(tmp_path / str(may_act), check)
+
+
+def test_a_request_reports_no_more_jobs_and_words_than_servers_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[list[str]] = []
+
+    async def taken(_http: object, _urls: object, body: bytes, _rng: object) -> ReadReply:
+        assert len(body) < 8_000_000, "what servers take"
+        names = re.findall(r"<result>\s*<name>(.*)</name>", body.decode())
+        sent.append(names)
+        return parse_scheduler_reply(
+            write_scheduler_reply(SchedulerReply(master_url=URL, result_acks=tuple(names)))
+        )
+
+    async def check(world: World) -> None:
+        client, content = world.client, world.content
+        content.project.master_url_fetch_pending, content.project.scheduler_urls = False, (f"{URL}cgi",)
+        monkeypatch.setattr(contacts, "contact_scheduler", taken)
+        some = content.versions[0]
+        for number in range(1200):
+            job = add_job(content, some, f"more_{number}", client.clock())
+            job.state, job.ready_to_report, job.completed_time = ClientJobState.UPLOADED, True, 1.0
+            job.stderr = "\N{SNOWMAN}" * 21_000 if number >= 1100 else ""
+        client.loop.post(*_unknown_jobs(content, set(client.decisions.core.state.by_id), client.clock()))
+        client.loop.drain()
+        while any(job.ready_to_report for job in content.jobs.values()):
+            await client.contacts.contact(under_way(client))
+            client.loop.drain()
+        assert sum(map(len, sent)) == 1200
+        assert max(map(len, sent)) == 1000
 
     play(tmp_path, check)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.helpers.client_state import URL, World, play
 
+from cobblestone.client.records import state
 from cobblestone.client.records.decisions import CoreDriver
 
 
@@ -64,3 +65,16 @@ def test_a_client_whose_stored_core_cannot_be_read_goes_on_with_all_its_jobs(
 
     play(tmp_path, store)
     play(tmp_path, go_on)
+
+
+def test_of_the_log_of_inputs_the_newest_part_stays_up_to_a_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "MAX_EVENT_BYTES", 1000)
+    database = state.ClientDatabase(tmp_path)
+    for number in range(10):
+        database.add_event(b"%d" % number * 300)
+    database.trim_events()
+    database.flush()
+    assert [body[:1] for body in database.events()] == [b"7", b"8", b"9"]
+    database.close()

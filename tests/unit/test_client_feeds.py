@@ -205,6 +205,7 @@ def test_feeds_are_fetched_in_time_shown_and_kept_over_a_restart(tmp_path: Path)
             await client.feeds.poll(client.connections)
             await client.feeds.poll(client.connections)  # too early
             assert server.visits == ["/news", "/notices.php?auth=k"]
+            assert [values[0] for _, values in client.state._statements].count("feeds") == 1  # all together
             assert {n.title: n.is_private for n in client.journal.notices} == {
                 "one": False,
                 "two": False,

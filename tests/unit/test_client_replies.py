@@ -7,9 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.helpers.client_state import World, play
+from tests.helpers.client_state import URL, World, add_job, play
 
+from cobblestone.client.projects.jobs import Jobs
 from cobblestone.client.projects.scheduler_reply import take_reply
+from cobblestone.wire.client.records import ClientJobState, FileRecord, FileStatus, JobRecord
+from cobblestone.wire.scheduler.job import FileRef, OutputFileInfo
 from cobblestone.wire.scheduler.reply import (
     HostBlock,
     SchedulerReply,
@@ -25,6 +28,7 @@ HOST = HostBlock(id=3, total_credit=60.0, expavg_credit=4.0, venue="work", creat
 REPLY = write_scheduler_reply(
     SchedulerReply(master_url="https://p.example.org/", user=USER, host=HOST)
 ).decode()
+OUTPUT = OutputFileInfo(name="out", max_nbytes=9, upload_url="https://p.example.org/up", xml_signature="")
 ELEMENTS: list[str] = re.findall(r"<((?:user|host)\w+|email_hash)>", REPLY)
 
 
@@ -49,5 +53,44 @@ def test_what_a_reply_leaves_out_or_spoils_of_account_and_computer_stays_as_it_w
             take(re.sub(rf"<{name}>.*</{name}>", element, REPLY))
             assert (project.user, replace(project.host, announce_id=True)) == (user, host), name
         assert project.rpc_seqno == 0
+
+    play(tmp_path, check)
+
+
+def test_the_end_of_a_transfer_is_looked_up_in_the_jobs_that_use_the_file_also_those_that_came_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def check(world: World) -> None:
+        client, content = world.client, world.content
+        program = content.versions[0].file_refs[0].file_name
+        content.files[program] = FileRecord(project=URL, name=program)
+        for number in range(100):
+            name = f"more_{number}"
+            job = add_job(content, content.versions[0], name, 1.0)
+            job.state = ClientJobState.UPLOADING
+            ref = FileRef(file_name=f"{name}_out")
+            job.result = replace(job.result, file_refs=(ref,))
+            content.files[ref.file_name] = FileRecord(
+                project=URL, name=ref.file_name, upload=OUTPUT, status=FileStatus.PRESENT, wanted_upload=True
+            )
+        looked_at: list[JobRecord] = []
+        left = Jobs._uploads_left
+        monkeypatch.setattr(
+            Jobs, "_uploads_left", lambda *given: (looked_at.append(given[2]), left(*given))[1]
+        )
+        for number in range(100):
+            file = content.files[f"more_{number}_out"]
+            file.status = FileStatus.UPLOADED
+            client.jobs.transferred(file)
+        assert len(looked_at) == 100
+        assert all(job.ready_to_report for job in looked_at)
+
+        later = add_job(content, content.versions[0], "later", 1.0)
+        later.state = ClientJobState.DOWNLOADING
+        read = parse_scheduler_reply(REPLY.encode())
+        take_reply(client.state, client.journal, content, read, reported=(), now=1.0)
+        content.files[program].status = FileStatus.PRESENT
+        client.jobs.transferred(content.files[program])
+        assert later.state is ClientJobState.DOWNLOADED
 
     play(tmp_path, check)

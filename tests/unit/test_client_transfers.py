@@ -8,6 +8,7 @@ import hashlib
 import random
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ from cobblestone.policy.client.host.transfers import (
     BACKOFF_MAX,
     Backoffs,
     TransferLimits,
-    Waiting,
     choose_transfers,
     transfer_backoff,
 )
@@ -375,7 +375,6 @@ def test_a_server_that_is_down_is_not_tried_for_each_file_and_others_go_on(tmp_p
         await client.rest()
         assert good.status is FileStatus.PRESENT
         assert 2 <= sum(file.num_retries for file in down) <= 3  # the others wait for the server
-        assert client.transfers.look_again > client.now
 
     among(tmp_path, check)
 
@@ -448,21 +447,68 @@ def test_a_transfer_that_is_slowed_by_the_volunteer_is_not_one_that_crawls(tmp_p
 # -- the rules ----------------------------------------------------------------------------------------------
 
 
-def waiting(name: str, project: str = "p", *, server: str = "s", due: float = 0.0, **more: bool) -> Waiting:
+@dataclass(kw_only=True)
+class Waiting:
+    """A file to be moved, which counts how often someone asks for its address."""
+
+    name: str
+    project: str = "p"
+    upload: object = None
+    num_retries: int = 1
+    next_request_time: float = 0.0
+    looked_at: int = 0
+
+    @property
+    def url(self) -> str:
+        self.looked_at += 1
+        return f"https://s/{self.name}"
+
+
+def waiting(
+    name: str, project: str = "p", *, upload: bool = False, first_try: bool = False, due: float = 0.0
+) -> Waiting:
     return Waiting(
-        file=name, project=project, server=server, upload=more.pop("upload", False), due=due, **more
+        name=name,
+        project=project,
+        upload=upload or None,
+        num_retries=int(not first_try),
+        next_request_time=due,
     )
 
 
 def chosen(files: list[Waiting], running: list[Waiting] | None = None, **limits: int) -> tuple[str, ...]:
-    return choose_transfers(
+    start = choose_transfers(
         files,
         running or [],
+        server_of=str,
         projects=Backoffs(3),
         servers=Backoffs(2),
         limits=TransferLimits(**limits),
         now=100.0,
-    ).start
+    )
+    return tuple(each.name for each in start)
+
+
+class Unread(dict[Any, Any]):
+    """A dictionary through which nobody goes."""
+
+    def __iter__(self) -> Any:
+        raise AssertionError("all of it is gone through")
+
+
+def test_a_file_that_is_needed_no_more_is_forgotten_without_a_look_at_all_others(tmp_path: Path) -> None:
+    client = Client(tmp_path)
+    client.want("f")
+    client.transfers._wanted = Unread(client.transfers._wanted)
+    client.transfers.forget(PROJECT, "f")
+    assert list(client.transfers.listed()) == []
+    client.state.close()
+
+
+def test_of_many_files_only_those_for_which_there_is_room_are_looked_at_closely() -> None:
+    files = [waiting(f"f{n}") for n in range(1000)]
+    assert chosen(files) == ("f0", "f1")
+    assert sum(each.looked_at for each in files) == 2
 
 
 def test_limits_hold_per_direction_and_per_project() -> None:
@@ -485,13 +531,14 @@ def test_a_project_waits_from_the_third_failure_on_but_for_first_tries() -> None
     choice = choose_transfers(
         [waiting("again"), waiting("new", first_try=True), waiting("up", upload=True)],
         [],
+        server_of=str,
         projects=projects,
         servers=Backoffs(2),
         limits=TransferLimits(),
         now=100.0,
     )
-    assert choice.start == ("up", "new")
-    assert choice.look_again == projects.until("down p") > 100.0
+    assert [each.name for each in choice] == ["up", "new"]
+    assert projects.until("down p") > 100.0
     projects.succeeded("down p")
     assert projects.until("down p") == 0.0
 

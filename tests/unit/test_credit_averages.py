@@ -262,16 +262,3 @@ def test_increments_of_two_validators_are_both_counted() -> None:
     for increment in ((1.0, 2.0), (3.0,), (4.0, 5.0)):
         row = row.with_samples(increment, HOST_VERSION_RULE)
     assert (row.n, row.mean) == (5, pytest.approx(3.0))
-
-
-def test_two_records_of_one_thing_merge_into_the_mean_of_all_samples() -> None:
-    one = RunningAverage().with_samples([1.0, 2.0, 3.0], HOST_VERSION_RULE)
-    other = RunningAverage().with_samples([5.0, 9.0], HOST_VERSION_RULE)
-    both = RunningAverage().with_samples([1.0, 2.0, 3.0, 5.0, 9.0], HOST_VERSION_RULE)
-    merged = one.merged(other)
-    assert (merged.n, merged.mean, merged.variance) == (
-        5,
-        pytest.approx(both.mean),
-        pytest.approx(both.variance),
-    )
-    assert RunningAverage().merged(RunningAverage()) == RunningAverage()

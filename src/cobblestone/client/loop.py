@@ -48,7 +48,12 @@ class Loop:
     def post(self, *events: Event) -> None:
         """Tell the core of something, in this turn of the loop; before everything is prepared it waits."""
         self._pending.extend(events)
-        if self.may_act and not self._draining:
+        if self.may_act:
+            self.drain_soon()
+
+    def drain_soon(self) -> None:
+        """Drain in this turn of the loop: whatever is told until then is one round of decisions."""
+        if not self._draining:
             self._draining = True
             asyncio.get_running_loop().call_soon(self.drain)
 

@@ -92,17 +92,3 @@ class RunningAverage:
         for sample in samples:
             average = average.updated(sample, rule)
         return average
-
-    def merged(self, other: RunningAverage) -> RunningAverage:
-        """Return mean and variance of two disjoint sets of samples, weighted by their numbers.
-
-        For records that turn out to be of one thing (two rows of one host).  Exact while both means are
-        straight; source: Chan, Golub and LeVeque, *Updating formulae and a pairwise algorithm* (1979).
-        """
-        n = self.n + other.n
-        if n == 0:
-            return self
-        share = other.n / n
-        delta = other.mean - self.mean
-        variance = self.variance + share * (other.variance - self.variance) + share * (1 - share) * delta**2
-        return RunningAverage(n, self.mean + share * delta, variance, variance * n)

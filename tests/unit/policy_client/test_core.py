@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import random
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -46,6 +49,7 @@ from cobblestone.policy.client.core.events import (
 from cobblestone.policy.client.core.machine import ClientCore
 from cobblestone.policy.client.core.protocol import POLICIES
 from cobblestone.policy.client.core.reasons import SENTENCES, sentence
+from cobblestone.policy.client.core.state import ClientJob, CoreState
 from cobblestone.policy.client.core.values import (
     HostDevices,
     JobDescription,
@@ -482,3 +486,100 @@ def test_a_checkpoint_counts_for_the_task_that_made_it() -> None:
     assert core.policy.enforce([second, waiting]).preempt == [], "it has not checkpointed"
     first.checkpointed_at, second.checkpointed_at = 3999.0, 100.0
     assert core.policy.enforce([second, waiting]).preempt == [first]
+
+
+class Counted(list[ClientJob]):
+    """A list that counts how many of its jobs someone has looked at."""
+
+    seen = 0
+
+    def __iter__(self) -> Iterator[ClientJob]:
+        for each in super().__iter__():
+            self.seen += 1
+            yield each
+
+    def __reversed__(self) -> Iterator[ClientJob]:
+        for each in super().__reversed__():
+            self.seen += 1
+            yield each
+
+
+def with_finished(name: str, count: int, *, uploading: bool) -> tuple[ClientCore, Counted]:
+    enough = [job(f"long {n}", estimate=1e6, deadline=1e8) for n in range(2)]
+    core, _ = with_jobs(name, *[job(f"{n}") for n in range(count)], *enough)
+    core.handle(*[JobFinished(1.0, f"{n}", 1.0, uploading) for n in range(count)])
+    core.state.finished = counted = Counted(core.state.finished)
+    return core, counted
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_of_many_uploads_is_taken_note_of_without_a_look_at_all_others(name: str) -> None:
+    core, finished = with_finished(name, 300, uploading=True)
+    core.handle(*[JobUploaded(2.0, f"{n}") for n in range(300)])
+    assert finished.seen < 20 * 300
+    assert core.state.projects[0].upload_since == -math.inf
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_round_goes_over_finished_jobs_a_few_times_however_many_can_be_reported(name: str) -> None:
+    core, finished = with_finished(name, 60, uploading=False)
+    core.handle(TimePassed(60.0))
+    assert core.state.contact is None
+    assert finished.seen < 20 * 60
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_of_the_jobs_of_a_project_that_may_wait_for_their_report_one_is_asked_for(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core, _ = with_finished(name, 60, uploading=False)
+    asked: list[str] = []
+    due = type(core.policy).report_due
+    monkeypatch.setattr(
+        type(core.policy), "report_due", lambda policy, job: (asked.append(job.id), due(policy, job))[1]
+    )
+    core.handle(TimePassed(60.0))
+    assert len(asked) == 1
+    core.state.finished[40].report_at = 60.0
+    core.handle(TimePassed(61.0))
+    assert asked[-1] == "40"
+    assert core.state.contact is not None
+
+
+def test_many_finished_jobs_are_reported_at_once() -> None:
+    core, _ = with_finished("recent", 63, uploading=False)
+    assert not of(ContactProject, core.handle(TimePassed(60.0)))
+    core.handle(JobsFound(61.0, (job("last", deadline=1e8),)))
+    assert of(ContactProject, core.handle(JobFinished(62.0, "last", 1.0)))
+    assert core.state.contact is not None
+    assert len(core.state.contact.report) == 64
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_news_of_one_job_or_none_of_a_project_touch_no_other_job(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core, _ = begin(name, JobsFound(0.0, tuple(job(f"{n}", ready=n % 2 == 0) for n in range(200))))
+    asked: list[ClientJob] = []
+    can_run = CoreState.can_run
+    monkeypatch.setattr(CoreState, "can_run", lambda state, job: (asked.append(job), can_run(state, job))[1])
+    for stopped in (True, False):
+        core.handle(
+            ProjectAttached(1.0, ProjectDescription(id="p")),
+            *[DownloadStalled(1.0, f"{n}", stopped) for n in range(1, 200, 2)],
+            *[JobSuspended(1.0, f"{n}", stopped) for n in range(0, 200, 2)],
+        )
+        assert len(core.state.projects[0].queue) == (0 if stopped else 200)
+    assert [each.id for each in core.state.projects[0].queue] == [f"{n}" for n in range(200)]
+    assert len(asked) == 400
+
+
+def test_a_state_is_stored_without_finding_out_for_each_job_of_what_it_consists(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    core, _ = begin("recent", JobsFound(0.0, tuple(job(f"{n}") for n in range(200))))
+    asked: list[Any] = []
+    found = dataclasses.fields
+    monkeypatch.setattr(dataclasses, "fields", lambda kind: (asked.append(kind), found(kind))[1])
+    core.snapshot()
+    assert len(asked) < 50

@@ -337,11 +337,8 @@ class Client:
 
     def _limit(self) -> None:
         """Have the limits of speed, memory and network take effect."""
-        wishes, config, allowed = (
-            self.conditions.preferences,
-            self.conditions.config,
-            self.conditions.allowance,
-        )
+        wishes, config = self.conditions.preferences, self.conditions.config
+        allowed = self.conditions.allowance
         transfers, jobs = self.transfers, self.jobs
         transfers.down.limit, transfers.up.limit = wishes.max_bytes_sec_down, wishes.max_bytes_sec_up
         transfers.limits = TransferLimits(
@@ -382,8 +379,8 @@ class Client:
         return replace(self.conditions.facts(), time_stats=times)
 
     def _task_event(self, event: Any) -> None:
+        self.loop.drain_soon()  # before what comes of the event, such as the end of its slot
         self.jobs.told(event)
-        self.loop.drain()
 
     def _measured(self, nbytes: float, upload: bool, started: float) -> None:
         self.measurements.moved(nbytes, upload=upload, started=started, now=self.clock())

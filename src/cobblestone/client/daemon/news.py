@@ -80,11 +80,8 @@ def _unknown_jobs(content: ProjectContent, known: set[str], now: float) -> list[
     events: list[ev.Event] = [ev.JobsFound(now, tuple(describe_job(content, job) for job in jobs))]
     for job in jobs:
         if job.completed_time:
-            kind = (
-                ev.JobFinished
-                if job.state in (ClientJobState.UPLOADING, ClientJobState.UPLOADED)
-                else ev.JobFailed
-            )
+            computed = job.state in (ClientJobState.UPLOADING, ClientJobState.UPLOADED)
+            kind = ev.JobFinished if computed else ev.JobFailed
             uploading = job.state is ClientJobState.UPLOADING
             events.append(kind(now, job_id(job.project, job.name), job.final_elapsed_time, uploading))
     return events

@@ -18,7 +18,7 @@ from cobblestone.client.loop import Loop
 from cobblestone.client.projects.connections import Connections
 from cobblestone.client.projects.jobs import Jobs
 from cobblestone.client.projects.scheduler_reply import TakenReply, take_reply
-from cobblestone.client.projects.scheduler_request import make_request
+from cobblestone.client.projects.scheduler_request import make_request, together
 from cobblestone.client.projects.transfers import Transfers
 from cobblestone.client.projects.web import ProjectNotReached, contact_scheduler, fetch_schedulers
 from cobblestone.client.records.decisions import CoreDriver, job_id, job_place
@@ -234,6 +234,7 @@ class Contacts:
         if project.scheduler_rpc_in_progress:
             return
         project.scheduler_rpc_in_progress = True
+        wanted = changed(wanted, report=together(content, wanted.report))
         slow = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._slow, project.master_url)
         try:
             await self._contact(content, wanted)

@@ -182,10 +182,8 @@ class Jobs:
             task.pid, task.state = seen.process.pid, int(seen.state)
             task.current_cpu_time, task.elapsed_time = seen.cpu_time, seen.elapsed
             task.fraction_done = seen.fraction_done or guessed_fraction(*found, seen.elapsed)
-            task.checkpoint_cpu_time, task.checkpoint_elapsed_time = (
-                seen.checkpoint_cpu_time,
-                seen.checkpoint_elapsed,
-            )
+            task.checkpoint_cpu_time = seen.checkpoint_cpu_time
+            task.checkpoint_elapsed_time = seen.checkpoint_elapsed
             task.checkpoint_fraction_done = seen.checkpoint_fraction
             task.working_set_size, task.swap_size = seen.usage.resident, seen.usage.virtual
             task.working_set_size_smoothed = seen.working_set_smoothed
@@ -391,7 +389,7 @@ class Jobs:
         if file.upload is not None:
             self._uploaded(content, file)
             return
-        for job in list(content.jobs.values()):
+        for job in content.users_of(file.name):
             if not _waits_for_files(job) or file.name not in needed_files(content, job):
                 continue
             if file.status is FileStatus.FAILED:
@@ -406,7 +404,7 @@ class Jobs:
                 self.post(ev.JobReady(self.clock(), job_id(job.project, job.name)))
 
     def _uploaded(self, content: ProjectContent, file: FileRecord) -> None:
-        for job in content.jobs.values():
+        for job in content.users_of(file.name):
             for ref in job.result.file_refs:
                 if ref.file_name == file.name and job.task.pid:
                     status = 0 if file.status is FileStatus.UPLOADED else -1

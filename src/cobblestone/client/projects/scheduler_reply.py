@@ -212,6 +212,7 @@ def _take_flags(project: ProjectRecord, read: ReadReply) -> None:
 
 def _take_work(state: ClientDatabase, content: ProjectContent, reply: SchedulerReply) -> None:
     url = content.project.master_url
+    content.users.clear()
     for app in reply.apps:
         content.apps[app.name] = app
         state.put("app", url, app.name, app)

@@ -23,7 +23,13 @@ from cobblestone.wire.client.records import (
 from cobblestone.wire.project.preferences import GlobalPreferences, UserKeywords
 from cobblestone.wire.scheduler.host import CoprocRequest, DiskUsage
 from cobblestone.wire.scheduler.job import AppVersionBlock
-from cobblestone.wire.scheduler.report import MsgFromHost, ReportedFile, ReportedResult, StickyFile
+from cobblestone.wire.scheduler.report import (
+    MsgFromHost,
+    ReportedFile,
+    ReportedResult,
+    StickyFile,
+    write_stderr,
+)
 from cobblestone.wire.scheduler.request import (
     ClientAppVersion,
     InProgressResult,
@@ -32,6 +38,8 @@ from cobblestone.wire.scheduler.request import (
 )
 
 NOTHING = FetchRequest(0.0)
+#: Jobs that are reported in one request, and bytes of what they wrote.
+MOST_REPORTS, MOST_STDERR = 1000, 4_000_000
 
 
 def make_request(
@@ -95,6 +103,17 @@ def make_request(
         client_brand=BRAND,
         user_keywords=manager.keywords if manager else UserKeywords(),
     )
+
+
+def together(content: ProjectContent, report: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the first jobs to be reported: as many as servers take in one request."""
+    room = MOST_STDERR
+    for number, name in enumerate(map(_name, report[:MOST_REPORTS])):
+        if job := content.jobs.get(name):
+            room -= len(write_stderr(job.stderr, job.error_message, ""))
+        if room < 0:
+            return report[: max(1, number)]
+    return report[:MOST_REPORTS]
 
 
 def _name(identity: str) -> str:

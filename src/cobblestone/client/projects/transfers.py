@@ -25,7 +25,6 @@ from cobblestone.policy.client.host.transfers import (
     SERVER_FAILURES,
     Backoffs,
     TransferLimits,
-    Waiting,
     choose_transfers,
     direction,
     transfer_backoff,
@@ -67,7 +66,7 @@ class Transfers:
 
     def __post_init__(self) -> None:
         self._wanted: dict[tuple[str, str], FileRecord] = {}
-        self._running: dict[tuple[str, str], tuple[asyncio.Task[None], Waiting]] = {}
+        self._running: dict[tuple[str, str], tuple[asyncio.Task[None], FileRecord]] = {}
         self.projects = Backoffs(PROJECT_FAILURES)
         self.servers = Backoffs(SERVER_FAILURES)
         self.down = RateLimiter()
@@ -75,7 +74,6 @@ class Transfers:
         self.limits = TransferLimits()
         self.allowed = True  #: whether the network may be used
         self._exchange = TransferContext(self.connections, self.version, self.down.take, self.up.take)
-        self.look_again = float("inf")
 
     # -- what is wanted ---------------------------------------------------------------------------------
 
@@ -88,7 +86,7 @@ class Transfers:
 
     def forget(self, project: str, name: str | None = None) -> None:
         """Stop transfers of a project, or of one file."""
-        for key in [k for k in (*self._wanted, *self._running) if k[0] == project and name in (None, k[1])]:
+        for key in [(project, name)] if name else [k for k in self._wanted if k[0] == project]:
             self._wanted.pop(key, None)
             running = self._running.pop(key, None)
             if running:
@@ -115,12 +113,6 @@ class Transfers:
         self.state.put_file(file)
         self.finished(file)
         return True
-
-    def busy(self, project: str, *, upload: bool) -> bool:
-        """Return whether a project has transfers in that direction, including waiting ones."""
-        return any(
-            url == project and (file.upload is not None) == upload for (url, _), file in self._wanted.items()
-        )
 
     def be_patient(self, seconds: float, slowest: float) -> None:
         """Abort transfers slower than ``slowest`` bytes per second for this long, unless the volunteer limits them."""
@@ -151,23 +143,17 @@ class Transfers:
     def poll(self) -> None:
         """Start transfers that may be started."""
         if not self.allowed:
-            self.look_again = float("inf")
             return
-        waiting = [self._waiting(file) for key, file in self._wanted.items() if key not in self._running]
-        choice = choose_transfers(
-            waiting,
-            [each for _, each in self._running.values()],
+        for file in choose_transfers(
+            [file for key, file in self._wanted.items() if key not in self._running],
+            [file for _, file in self._running.values()],
+            server_of=_server,
             projects=self.projects,
             servers=self.servers,
             limits=self.limits,
             now=self.clock(),
-        )
-        self.look_again = choice.look_again
-        for text in choice.start:
-            project, _, name = text.partition("|")
-            file = self._wanted[project, name]
-            task = asyncio.create_task(self._run(file))
-            self._running[project, name] = (task, self._waiting(file))
+        ):
+            self._running[file.project, file.name] = (asyncio.create_task(self._run(file)), file)
 
     def suspend(self) -> None:
         """Stop all running transfers and keep the received parts."""
@@ -180,16 +166,6 @@ class Transfers:
         tasks = [task for task, _ in self._running.values()]
         self.suspend()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _waiting(self, file: FileRecord) -> Waiting:
-        return Waiting(
-            file=f"{file.project}|{file.name}",
-            project=file.project,
-            server=_server(file.url),
-            upload=file.upload is not None,
-            due=file.next_request_time,
-            first_try=file.num_retries == 0,
-        )
 
     async def _run(self, file: FileRecord) -> None:
         key = (file.project, file.name)
@@ -269,8 +245,7 @@ class Transfers:
 
 
 def _server(url: str) -> str:
-    with contextlib.suppress(
-        ValueError
-    ):  # the address is a project's; what is wrong with it is said when it is asked
+    """Return host and port of an address; one that is not valid stands for itself."""
+    with contextlib.suppress(ValueError):  # it is a project's; what is wrong with it is said when it is asked
         return urlsplit(url).netloc.lower() or url
     return url

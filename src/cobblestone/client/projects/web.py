@@ -165,23 +165,27 @@ class FeedReader:
         if self._busy:
             return
         self._busy = True
+        changed = self._follow()
         try:
-            self._follow()
             for feed in [each for each in self._feeds.values() if each.due <= self._clock()]:
+                changed = True
                 await self._fetch(feed, connections.http)
-                self._state.keep(NOTE, list(self._feeds.values()))
         finally:
             self._busy = False
+            if changed:  # once for all of them: they are stored together
+                self._state.keep(NOTE, list(self._feeds.values()))
 
-    def _follow(self) -> None:
+    def _follow(self) -> bool:
+        """Follow the feeds named now; return whether some are gone."""
         named = {feed.url: feed for feed in self._named()}
-        for url in [url for url in self._feeds if url not in named]:
+        gone = [url for url in self._feeds if url not in named]
+        for url in gone:
             del self._feeds[url]
             self._journal.notices.of_feed(url, (), project_name="", private=False)
-            self._state.keep(NOTE, list(self._feeds.values()))
         for url, feed in named.items():
             known = self._feeds.setdefault(url, feed)
             known.interval, known.project = feed.interval, feed.project
+        return bool(gone)
 
     def _named(self) -> list[Feed]:
         manager = self._state.notes.manager

@@ -238,7 +238,7 @@ class CoreDriver:
 
     def store(self) -> None:
         """Store the core's whole state with the next flush."""
-        self._state.keep_core({"seed": self._seed, "core": msgspec.json.decode(self.snapshot())})
+        self._state.keep_core({"seed": self._seed, "core": msgspec.Raw(self.snapshot())})
         self._state.trim_events()
         self._untold = 0
 

@@ -219,10 +219,9 @@ class JobProcess:
         self._popen.returncode = os.waitstatus_to_exitcode(status)
         return (0, -self._popen.returncode) if self._popen.returncode < 0 else (self._popen.returncode, 0)
 
-    def tree(self, processes: Mapping[int, ProcessFacts] | None = None) -> set[int]:
-        """Return the job's living processes."""
-        seen = read_processes() if processes is None else processes
-        return set(usage_by_root(seen, {self.pid: ()})[self.pid].pids)
+    def tree(self, processes: Mapping[int, ProcessFacts]) -> set[int]:
+        """Return which of these processes are the job's and live."""
+        return set(usage_by_root(processes, {self.pid: ()})[self.pid].pids)
 
 
 ROOT = Path("/sys/fs/cgroup")

@@ -8,13 +8,14 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cobblestone.client.sandbox.processes import (
     NOTHING,
     JobGroup,
     JobProcess,
+    ProcessFacts,
     TreeUsage,
     files_in_memory,
     marked_processes,
@@ -70,6 +71,8 @@ from cobblestone.wire.client.task_messages import (
 )
 
 MAX_KILL_ROUNDS = 50
+#: Seconds within which processes are not looked at again.
+ONE_LOOK = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +104,15 @@ class Surroundings:
     throttled: bool = False
     network_suspended: bool = False
     ram_allowed: float = 0.0
+    seen: Mapping[int, ProcessFacts] = field(default_factory=dict[int, ProcessFacts])
+    seen_at: float = 0.0
+
+    def processes(self, pid: int) -> Mapping[int, ProcessFacts]:
+        """Return all processes, that one among them, as they are now: all tasks that pause at once need one look."""
+        if pid not in self.seen or self.ticks() - self.seen_at > ONE_LOOK:
+            self.seen = read_processes()
+            self.seen_at = self.ticks()
+        return self.seen
 
 
 class RunningTask:
@@ -322,7 +334,7 @@ class RunningTask:
 
     def _living(self) -> set[int]:
         """Return all processes of the job except the keeper of its sandbox: a stopped job must still be killable as a whole."""
-        found = self.process.tree()
+        found = self.process.tree(self.around.processes(self.process.pid))
         return found - {self.process.pid} if self.sandbox.bubblewrap else found
 
     # -- ending

@@ -61,7 +61,6 @@ def _record(floats: str, whole: str) -> Any:
 HOST = _record(_FLOATS, _WHOLE)
 PROJECT = _record(_PROJECT_FLOATS, _PROJECT_WHOLE)
 JOB = _record(_JOB_FLOATS, _JOB_WHOLE)
-MOST_JOBS = 8192
 
 
 class KernelWorld(NamedTuple):

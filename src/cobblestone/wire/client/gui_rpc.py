@@ -50,8 +50,6 @@ from cobblestone.wire.text.writer import escape, number, numbers, printable, sca
 END = b"\x03"
 #: Bytes; the family's buffer.
 MAX_REQUEST = 100_000
-#: Error number of an answer that is not there yet: ask again in a second.
-IN_PROGRESS = -204
 
 #: What a program on the same computer may ask without the password.
 OPEN_OPERATIONS = frozenset(

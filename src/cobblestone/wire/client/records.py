@@ -46,16 +46,6 @@ class ClientJobState(IntEnum):
     UPLOAD_FAILED = 7
 
 
-ENDED = frozenset(
-    (
-        ClientJobState.COMPUTE_ERROR,
-        ClientJobState.UPLOADED,
-        ClientJobState.ABORTED,
-        ClientJobState.UPLOAD_FAILED,
-    )
-)
-
-
 class FileStatus(IntEnum):
     """The state of a file."""
 
@@ -287,6 +277,8 @@ class ProjectContent:
     files: dict[str, FileRecord] = field(default_factory=dict[str, FileRecord])
     jobs: dict[str, JobRecord] = field(default_factory=dict[str, JobRecord])
     app_config: AppConfig = field(default_factory=AppConfig)  #: what the volunteer's file says; not stored
+    users: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Names of jobs by the files that they use or make; empty: to be worked out.  Not stored."""
 
     def version_of(self, job: JobRecord) -> AppVersionBlock | None:
         """Return the app version that a job runs with: number, platform and plan class decide."""
@@ -295,3 +287,13 @@ class ProjectContent:
             return None
         key = (workunit.app_name, job.result.version_num, job.result.platform, job.result.plan_class)
         return next((version for version in self.versions if version.key == key), None)
+
+    def users_of(self, file: str) -> list[JobRecord]:
+        """Return the jobs that use a file or make it; whoever adds jobs or changes their files has to clear ``users``."""
+        if not self.users:
+            for job in self.jobs.values():
+                unit, version = self.workunits.get(job.result.wu_name), self.version_of(job)
+                for each in (job.result, unit, version):
+                    for ref in each.file_refs if each else ():
+                        self.users.setdefault(ref.file_name, []).append(job.name)
+        return [self.jobs[name] for name in self.users.get(file, ()) if name in self.jobs]

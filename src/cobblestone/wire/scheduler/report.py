@@ -226,7 +226,7 @@ def write_stderr(stderr: str, error_message: str, client: str) -> str:
 def _in_cdata(text: str) -> str:
     clean = _UNSAFE_IN_STDERR.sub(lambda found: found.group().replace(">", "&gt;"), printable(text))
     # One reference for each byte, and nothing but ASCII on the wire: servers that expect Latin-1 read it, too.
-    return "".join(c if c < "\x80" else "".join(f"&#{b};" for b in c.encode()) for c in clean)
+    return clean.encode().decode("latin-1").encode("ascii", "xmlcharrefreplace").decode()
 
 
 def _write_file(file: ReportedFile) -> str:

@@ -9,6 +9,7 @@ allows, is settled here and holds for every policy.
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Mapping
 from operator import attrgetter
 
@@ -81,7 +82,7 @@ TINY = 1e-6
 SAFE = 1.0
 #: Seconds after which a run list is made again whatever is known: figures of apps and clocks may be wrong.
 LONGEST_LIFE = 86400.0
-_by_arrival = attrgetter("serial")
+by_arrival = attrgetter("serial")
 
 
 class DecisionRound:
@@ -238,26 +239,28 @@ class DecisionRound:
                 self._explain("wait", (why("contact.waits", hours=wait / 3600.0),))
             return
         plan = s.plan
-        for job in s.finished:
-            i = job.project
-            if job.phase is Phase.REPORTABLE and s.projects[i].not_before <= now:
-                due = self.policy.report_due(job)
-                if due is not None:
-                    requests = plan.requests if i == plan.project else plan.others.get(i, {})
-                    self._contact_project(i, requests, due)
-                    return
+        ready = [job for job in s.finished if job.phase is Phase.REPORTABLE]
+        s.ready = Counter(job.project for job in ready)
+        not_due: set[tuple[int, bool]] = set()  # if one job of a project may wait, the others may
+        for job in ready:
+            i, kind = job.project, (job.project, job.report_immediately)
+            if s.projects[i].not_before > now or (kind in not_due and job.report_at > now + TINY):
+                continue
+            due = self.policy.report_due(job)
+            if due is not None:
+                self._contact_project(i, due)
+                return
+            not_due.add(kind)
         for i, project in enumerate(s.projects):
             if (project.contact_asked or project.contact_by <= now) and project.not_before <= now:
-                requests = plan.requests if i == plan.project else plan.others.get(i, {})
-                self._contact_project(
-                    i, requests, why("contact.asked", who=project.contact_asked or "project")
-                )
+                self._contact_project(i, why("contact.asked", who=project.contact_asked or "project"))
                 return
         if plan.project is not None and s.projects[plan.project].not_before <= now:
-            self._contact_project(plan.project, plan.requests, why("contact.work"))
+            self._contact_project(plan.project, why("contact.work"))
 
-    def _contact_project(self, i: int, planned: Mapping[str, FetchRequest], reason: Why) -> None:
+    def _contact_project(self, i: int, reason: Why) -> None:
         s = self.state
+        planned = s.plan.requests if i == s.plan.project else s.plan.others.get(i, {})
         s.plan = NOTHING
         s.last_contact = s.now
         requests = self.policy.requests(i, planned)
@@ -350,7 +353,7 @@ def hand_in(state: CoreState, policy: Policy, job: ClientJob) -> None:
     if job in state.wanted:
         state.wanted = [other for other in state.wanted if other is not job]
     policy.outdated(job.project)
-    insort(state.finished, job, key=_by_arrival)
+    insort(state.finished, job, key=by_arrival)
     job.report_at = policy.report_at(job)
 
 

@@ -334,6 +334,14 @@ class Explain(Instruction):
 T = TypeVar("T")
 Plain = dict[str, Any]  # Any: what JSON can hold
 _INFINITE = (float("inf"), float("-inf"))
+_AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(each.name for each in dataclasses.fields(kind))
+
+
 _TEXTS = ("inf", "-inf", "nan")
 
 
@@ -352,10 +360,12 @@ def event_from_plain(plain: Mapping[str, Any]) -> Event:
 
 def to_plain(thing: Any) -> Any:
     """Return a value of ours as JSON knows it."""
-    if isinstance(thing, float) and thing in _INFINITE:
-        return str(thing)
+    if type(thing) in _AS_THEY_ARE:
+        return thing
+    if isinstance(thing, float):
+        return str(thing) if thing in _INFINITE else thing
     if dataclasses.is_dataclass(thing):
-        return {f.name: to_plain(getattr(thing, f.name)) for f in dataclasses.fields(thing)}
+        return {name: to_plain(getattr(thing, name)) for name in _field_names(type(thing))}
     if isinstance(thing, Mapping):
         pairs = cast("Mapping[Any, Any]", thing)
         return {str(key): to_plain(each) for key, each in pairs.items()}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from math import isfinite
 from typing import Any
 
 from cobblestone.policy.client.core import events as ev
-from cobblestone.policy.client.core.decisions import DecisionRound, hand_in, lose
+from cobblestone.policy.client.core.decisions import DecisionRound, by_arrival, hand_in, lose
 from cobblestone.policy.client.core.reasons import why
 from cobblestone.policy.client.core.state import (
     ENDED_PHASES,
@@ -118,11 +119,13 @@ class Intake:
     def project_attached(self, event: ev.ProjectAttached) -> None:
         """Add a project, or change its description."""
         s = self.state
-        known = [p.description.id for p in s.projects]
-        if event.project.id in known:
-            s.projects[known.index(event.project.id)].description = event.project
-        else:
+        known = next((p for p in s.projects if p.description.id == event.project.id), None)
+        if known is None:
             s.projects.append(ClientProject(event.project))
+        elif known.description == event.project:
+            return
+        else:
+            known.description = event.project
         self._all_changed()
 
     def project_detached(self, event: ev.ProjectDetached) -> None:
@@ -268,10 +271,11 @@ class Intake:
 
     def _queue_changed(self, job: ClientJob) -> None:
         s = self.state
-        if not job.queued or job not in s.projects[job.project].queue:
-            s.requeue()
-        else:
-            job.runnable = s.can_run(job)
+        queue = s.projects[job.project].queue
+        counts = job.queued and not s.projects[job.project].description.suspended
+        at = bisect_left(queue, job.serial, key=by_arrival)
+        queue[at : at + (job in queue[at : at + 1])] = [job] if counts else []
+        job.runnable = s.can_run(job)
         s.must_schedule = s.must_fetch = True
         self.policy.outdated(job.project)
 
@@ -385,7 +389,8 @@ class Intake:
         job = self.state.job(event.job)
         job.move("uploaded")
         project = self.state.projects[job.project]
-        if not any(j.phase is Phase.UPLOADING and j.project == job.project for j in self.state.finished):
+        others = reversed(self.state.finished)  # the first to come are uploaded first
+        if not any(j.phase is Phase.UPLOADING and j.project == job.project for j in others):
             project.upload_since = -NEVER
             self._set_report_times([each for each in self.state.finished if each.project == job.project])
         project.backoffs.pop(job.gpu, None)

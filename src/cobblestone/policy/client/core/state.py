@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -239,7 +240,7 @@ class PendingContact:
 
 
 _LISTS = ("jobs", "finished", "running", "wanted")
-_UNSTORED = (*_LISTS, "by_id")
+_UNSTORED = (*_LISTS, "by_id", "ready")
 
 
 @dataclass(slots=True, eq=False)
@@ -281,6 +282,7 @@ class CoreState:
     look_again: float = NEVER  #: when a waiting job may take the place of a running one
     alarm: float = 0.0
     by_id: dict[str, ClientJob] = field(default_factory=dict[str, ClientJob])  #: all jobs (not stored)
+    ready: Counter[int] = field(default_factory=Counter[int])  #: jobs to report, when looked at (not stored)
     deferrals: bool = False  #: some job may have put itself off
     starts: int = 0
     arrivals: int = 0
@@ -350,6 +352,10 @@ class CoreState:
         if job is None:
             raise IllegalTransition(f"job {identity!r} is not known")
         return job
+
+    def uploading(self) -> Counter[int]:
+        """Return of how many jobs outputs are on their way, by project."""
+        return Counter([job.project for job in self.finished if job.phase is Phase.UPLOADING])
 
     def requeue(self) -> None:
         """Recompute which jobs count as work, and which may run."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
 from cobblestone.domain.statistics import RecentAverage
@@ -43,16 +43,20 @@ def transfer_backoff(failures: int, *, rng: random.Random) -> float:
     return top * (0.5 + 0.5 * rng.random())
 
 
-@value(kw_only=True)
-class Waiting:
-    """A transfer that could be started."""
+class FileToMove(Protocol):
+    """A file whose transfer is wanted."""
 
-    file: str  #: unique
     project: str
-    server: str  #: host and port
-    upload: bool
-    due: float  #: not before
-    first_try: bool = False
+    num_retries: int
+    next_request_time: float
+
+    @property
+    def upload(self) -> object: ...  #: None: it is downloaded
+    @property
+    def url(self) -> str: ...
+
+
+FileT = TypeVar("FileT", bound=FileToMove)
 
 
 @value(kw_only=True)
@@ -98,44 +102,33 @@ def direction(project: str, *, upload: bool) -> str:
     return f"{'up' if upload else 'down'} {project}"
 
 
-@value(kw_only=True)
-class TransferChoice:
-    """What to start now, and when to check again."""
-
-    start: tuple[str, ...]
-    look_again: float = float("inf")
-
-
 def choose_transfers(
-    waiting: Sequence[Waiting],
-    running: Iterable[Waiting],
+    waiting: Iterable[FileT],
+    running: Iterable[FileToMove],
     *,
+    server_of: Callable[[str], str],
     projects: Backoffs,
     servers: Backoffs,
     limits: TransferLimits,
     now: float,
-) -> TransferChoice:
-    """Choose the transfers to start: those that have begun first, then in the order given."""
-    totals: Counter[bool] = Counter()
-    per_project: Counter[tuple[str, bool]] = Counter()
-    for each in running:
-        totals[each.upload] += 1
-        per_project[each.project, each.upload] += 1
-    start: list[str] = []
-    look_again = float("inf")
-    for each in sorted(waiting, key=lambda one: one.first_try):
-        key = direction(each.project, upload=each.upload)
-        wait = max(each.due, servers.until(each.server), 0.0 if each.first_try else projects.until(key))
-        if wait > now:
-            look_again = min(look_again, wait)
+) -> list[FileT]:
+    """Choose the transfers to start: those that have begun first, then in the order given; ``server_of``: of an address."""
+    places = Counter((each.project, each.upload is not None) for each in running)
+    totals = Counter(upload for _, upload in places.elements())
+    start: list[FileT] = []
+    for each in sorted(waiting, key=lambda one: one.num_retries == 0):
+        upload = each.upload is not None
+        place = (each.project, upload)
+        # most are ruled out here, at next to no cost: there may be ten thousand
+        full = places[place] >= limits.per_project or totals[upload] >= limits.total
+        if full or each.next_request_time > now:
             continue
-        place = (each.project, each.upload)
-        if totals[each.upload] >= limits.total or per_project[place] >= limits.per_project:
-            continue
-        totals[each.upload] += 1
-        per_project[place] += 1
-        start.append(each.file)
-    return TransferChoice(start=tuple(start), look_again=look_again)
+        wait = projects.until(direction(each.project, upload=upload)) if each.num_retries else 0.0
+        if max(wait, servers.until(server_of(each.url))) <= now:
+            totals[upload] += 1
+            places[place] += 1
+            start.append(each)
+    return start
 
 
 HALF_LIFE = 7 * 86400.0

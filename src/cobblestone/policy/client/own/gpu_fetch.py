@@ -28,11 +28,12 @@ def fetch_for_gpus(
     low = max(MIN_BUFFER, prefs.buffer_min)
     cpus = DeviceOutlook(prefs.ncpus, saturated=math.inf)  # they have a plan of their own
     outlook = replace(packing.outlook, devices={**packing.outlook.devices, CPU: cpus})
+    uploading = state.uploading()
     plan = plan_device_fetch(
         [
             fetch_project(
                 state, i, supplies=kinds, rec=memory.credit.recs[i], dcf=1.0,
-                devices=packing.devices, limits=packing.limits[i],
+                devices=packing.devices, limits=packing.limits[i], uploading=uploading[i],
             )
             for i in range(len(state.projects))
         ],

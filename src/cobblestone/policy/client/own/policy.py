@@ -23,14 +23,7 @@ from cobblestone.domain.values import float_sum
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.protocol import Changes
 from cobblestone.policy.client.core.reasons import Why, why
-from cobblestone.policy.client.core.state import (
-    NEVER,
-    ClientJob,
-    ClientProject,
-    CoreState,
-    Phase,
-    PlannedFetch,
-)
+from cobblestone.policy.client.core.state import NEVER, ClientJob, ClientProject, CoreState, PlannedFetch
 from cobblestone.policy.client.core.values import CPU, FetchRequest
 from cobblestone.policy.client.own.cautious_fetch import fetch_before_deadlines, wait_for_reports
 from cobblestone.policy.client.own.gpu_fetch import fetch_for_gpus
@@ -487,10 +480,10 @@ class OwnPolicy(PublishedPolicy):
     def look_at_projects(self, long_debts: list[float]) -> list[FetchProject]:
         """Return the inputs of work fetch for CPUs."""
         state, rows = self.state, super().look_at_projects(long_debts)
-        uploading = [job.project for job in state.finished if job.phase is Phase.UPLOADING]
+        uploading = state.uploading()
         blocked = {job.project for job in state.jobs if job.stalled or job.suspended}
         for i, row in enumerate(rows):
-            row.blocked, row.uploading = i in blocked, uploading.count(i)
+            row.blocked, row.uploading = i in blocked, uploading[i]
             if self._packing.limits[i].limited:
                 self._mind_limit(i, row)
             if self.memory.gpu_cpus and self.memory.gpu_cpus >= state.ncpus:

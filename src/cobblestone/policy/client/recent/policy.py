@@ -274,7 +274,7 @@ class Recent(Policy):
         """Return whom to ask for work, and when to look again."""
         state = self.state
         now = state.now
-        outlook = self.look_ahead()
+        outlook, uploading = self.look_ahead(), state.uploading()
         prefs = state.preferences
         plan = plan_device_fetch(
             [
@@ -286,6 +286,7 @@ class Recent(Policy):
                     dcf=self.correction(i),
                     devices=self.packing.devices,
                     limits=self.packing.limits[i],
+                    uploading=uploading[i],
                 )
                 for i, project in enumerate(state.projects)
             ],
@@ -320,12 +321,11 @@ class Recent(Policy):
         """Return when a report becomes due since a suspension comes, or a new upload is no longer one."""
         state = self.state
         now = state.now
+        suspension = report_times.before_suspension(state)
         times = [
-            report_times.earliest_report(state, job)
-            for job in state.finished
-            if job.phase is Phase.REPORTABLE
-            and state.may_contact(now)
-            and state.projects[job.project].not_before <= now
+            max(job.completed_at, min(job.report_at, suspension))
+            for job in (state.finished if state.may_contact(now) else ())
+            if job.phase is Phase.REPORTABLE and state.projects[job.project].not_before <= now
         ]
         young = report_times.YOUNG_UPLOAD
         times += [p.upload_since + young for p in state.projects if now - p.upload_since < young]

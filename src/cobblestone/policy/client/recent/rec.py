@@ -18,8 +18,6 @@ from cobblestone.policy.client.core.state import CoreState
 CREDIT_PER_FLOP = 200.0 / (DAY * 1e9)
 #: What a GPU is taken to achieve of its peak.
 GPU_EFFICIENCY = 0.2
-#: An accounting interval longer than this (seconds) is a sleep of the machine and is dropped.
-LONGEST_INTERVAL = 120.0
 NO_SHARE_RANK = 1000.0
 #: Days of the whole host's work that a project is charged for in advance when its jobs are picked for all devices.
 PICK_CHARGE = 1.0 / 24.0
@@ -72,11 +70,6 @@ class Devices:
     def job_peak(self, *, cpus: float, gpu: str, gpus: float) -> float:
         """Return the FLOP/s that a job is charged for."""
         return self.cpu_flops * (cpus + gpus * self.speed_of(gpu))
-
-
-def interval_counts(seconds: float) -> bool:
-    """Tell whether an accounting interval may be used."""
-    return 1.0 <= seconds <= LONGEST_INTERVAL
 
 
 def update_rec(rec: float, *, credit: float, seconds: float, half_life: float) -> float:

@@ -42,11 +42,6 @@ def report_time(state: CoreState, job: ClientJob) -> float:
     return min(job.report_deadline - max(BEFORE_DEADLINE, prefs.buffer_min), usual)
 
 
-def earliest_report(state: CoreState, job: ClientJob) -> float:
-    """Return when a finished job is due, with suspensions that are known to come."""
-    return max(job.completed_at, min(job.report_at, before_suspension(state)))
-
-
 def why_now(state: CoreState, job: ClientJob) -> Why | None:
     """Return why a finished job must be reported at once under any policy, None if the policy decides."""
     if job.report_immediately or state.preferences.report_at_once:
@@ -69,10 +64,9 @@ def why_report(state: CoreState, job: ClientJob) -> Why | None:
     if now - project.upload_since >= YOUNG_UPLOAD:
         if project.description.no_new_work:
             return why("report.no_new_work", job=job.id)
-        ready = [other for other in state.finished if other.phase is Phase.REPORTABLE]
-        if sum(other.project == job.project for other in ready) >= MANY:
+        if state.ready[job.project] >= MANY:
             return why("report.many", job=job.id, count=MANY)
-    if now < earliest_report(state, job) - 1e-6:
+    if now < max(job.completed_at, min(job.report_at, before_suspension(state))) - 1e-6:
         return None
     if job.report_immediately or state.preferences.report_at_once:
         return why("report.at_once", job=job.id)
@@ -182,6 +176,7 @@ def fetch_project(
     dcf: float,
     devices: Devices,
     limits: ProjectLimits,
+    uploading: int,
 ) -> DeviceFetchProject:
     """Return the inputs of work fetch for the project at position ``i``, asked for device types of ``supplies`` at most."""
     now = state.now
@@ -203,7 +198,7 @@ def fetch_project(
         runnable=len(p.queue),
         held=len(held),
         waiting=sum([not job.running for job in held]),
-        uploading=sum(j.phase is Phase.UPLOADING and j.project == i for j in state.finished),
+        uploading=uploading,
         uploads_young=now - p.upload_since < YOUNG_UPLOAD,
         fetches_on_update=state.preferences.fetch_on_update and p.contact_asked == "user",
         dcf=dcf,
