@@ -43,14 +43,19 @@ def host_by_id(db: Database, host_id: HostId) -> Host | None:
     return None
 
 
-def hosts_of_user(db: Database, user_id: UserId, *, limit: int = 1000) -> list[Host]:
+_LISTED = "user_id = ? AND merged_into IS NULL AND (removed_time IS NULL OR rpc_time > removed_time)"
+
+
+def hosts_of_user(db: Database, user_id: UserId, *, limit: int = 1000, offset: int = 0) -> list[Host]:
     """Return a user's computers, latest contact first, without those removed by the owner that did not call again."""
-    return db.load(
-        HOSTS,
-        "host WHERE user_id = ? AND merged_into IS NULL"
-        " AND (removed_time IS NULL OR rpc_time > removed_time) ORDER BY rpc_time DESC LIMIT ?",
-        (user_id, limit),
-    )
+    # Sorted without their descriptions, which are long.
+    ids = f"SELECT id FROM host WHERE {_LISTED} ORDER BY rpc_time DESC, id LIMIT ? OFFSET ?"
+    return db.load(HOSTS, f"host WHERE id IN ({ids}) ORDER BY rpc_time DESC, id", (user_id, limit, offset))
+
+
+def count_hosts(db: Database, user_id: UserId) -> int:
+    """Return how many computers `hosts_of_user` finds without a limit."""
+    return db.number(f"SELECT COUNT(*) FROM host WHERE {_LISTED}", (user_id,))
 
 
 def hosts_named(
