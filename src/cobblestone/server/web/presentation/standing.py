@@ -34,10 +34,9 @@ async def days_until_today(
     """Return the last ``n_days`` days, with today, of an owner that exists since ``created`` (Unix seconds)."""
     now = ctx.clock()
     first_day = history.day_of(now) - n_days + 1
-    since = (first_day - history.WARM_UP_DAYS) * DAY
 
     def read(db: Database) -> list[history.CreditDay]:
-        marks = ledger_marks(db, owner, since=since)
+        marks = ledger_marks(db, owner, since=(first_day - history.WARM_UP_DAYS) * DAY)
         if marks is None:
             return history.last_days(credit_periods(db, owner), first_day=first_day, now=now)
         return history.credit_history(marks, created=created, first_day=first_day, now=now)
