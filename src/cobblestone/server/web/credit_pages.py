@@ -243,7 +243,9 @@ class ProjectRankings(Pages[ProjectSite]):
         kind, viewer = Owner(owner.kind), visit.viewer
 
         def read(db: Database) -> list[tuple[Order, RankPlace | None, dict[int, str]]]:
-            places = [(order, ranking.place(db, kind, order, owner.id)) for order in Order]
+            places = [
+                (order, ranking.place(db, kind, order, owner.id, visit.ctx.costly.get)) for order in Order
+            ]
             return [
                 (order, place, _names(db, kind, [row.id for _, row in place.rows] if place else [], viewer))
                 for order, place in places

@@ -132,10 +132,8 @@ class ProjectSite(pages.Site[User, "ProjectVisit"]):
         """Return the credit of an owner that exists since ``created`` (Unix seconds): chart, ranks, badges."""
         now = self.ctx.clock()
         days = await days_until_today(self.ctx, owner, created=created, n_days=DAYS_NEEDED)
-        plot, shown = credit_plot(days, now=now), self.ctx.settings.credit.show_provisional
-        return await self.ctx.store.aread(
-            partial(read_standing, owner=owner, plot=plot, show_provisional=shown)
-        )
+        plot = credit_plot(days, now=now)
+        return await self.ctx.store.aread(partial(read_standing, ctx=self.ctx, owner=owner, plot=plot))
 
     def _task_status(self, result: Result) -> wording.Status:
         return wording.task_status(result, now=self.ctx.clock())

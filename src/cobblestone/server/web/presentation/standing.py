@@ -73,7 +73,7 @@ class CreditStanding:
 
 
 def read_standing(
-    db: Database, *, owner: CreditOwner, plot: CreditPlot | None, show_provisional: bool
+    db: Database, *, ctx: ServerContext, owner: CreditOwner, plot: CreditPlot | None
 ) -> CreditStanding:
     """Read ranks and badges."""
     kind = Owner(owner.kind)
@@ -81,12 +81,12 @@ def read_standing(
     provisional = found.get(owner.id, 0.0)
     return CreditStanding(
         plot=plot,
-        recent=place(db, kind, Order.RECENT, owner.id),
-        total=place(db, kind, Order.TOTAL, owner.id),
+        recent=place(db, kind, Order.RECENT, owner.id, ctx.costly.get),
+        total=place(db, kind, Order.TOTAL, owner.id, ctx.costly.get),
         badges=badges_of(db, kind, [owner.id]).get(owner.id, []),
         given=contributions(db, kind, owner.id),
         provisional=provisional,
-        left_out=0.0 if show_provisional else provisional,
+        left_out=0.0 if ctx.settings.credit.show_provisional else provisional,
     )
 
 
