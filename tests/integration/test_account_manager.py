@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -12,9 +13,12 @@ from tests.helpers.manager_world import CREDIT_SECOND, LINUX, PASSWORD, Caller, 
 from tests.helpers.visitors import hashes_verified
 
 from cobblestone.account_manager.core.members import Members
+from cobblestone.account_manager.model import ComputerFacts, ManagedHost
 from cobblestone.account_manager.run import open_manager
-from cobblestone.account_manager.store import accounts, hosts, ledger, projects
+from cobblestone.account_manager.store import accounts, granted, hosts, ledger, projects
+from cobblestone.policy.account_manager.accounting_policies import BySums, ReportedDay
 from cobblestone.policy.credit.history import day_of
+from cobblestone.store.engine.database import Transaction
 from cobblestone.wire.client.account_manager import parse_manager_reply
 from cobblestone.wire.project.account import (
     AccountInfo,
@@ -520,3 +524,66 @@ def test_computers_at_a_place_with_a_preset_of_its_own_are_told_of_it(world: Man
     assert "<venue" not in at_work
     page = world.get("choices.php").text
     assert page.count("selected") == 1
+
+
+def test_sums_of_days_are_written_where_they_changed_only(
+    world: ManagerWorld, monkeypatch: pytest.MonkeyPatch
+):
+    today, put = day_of(world.now), list[Any]()
+    world.write(
+        lambda tx: tx.execute_many(
+            "INSERT INTO ledger (host_id, account_id, project_id, day, cpu_ec) VALUES (?, ?, ?, ?, 1.0)",
+            [(number, number, number % 5, today - number % 2) for number in range(1, 1201)],
+        )
+    )
+    put_days = ledger.put_days
+
+    def noted(tx: Transaction, rows: list[Any]) -> None:
+        put.append([row[:3] for row in rows])
+        put_days(tx, rows)
+
+    monkeypatch.setattr(ledger, "put_days", noted)
+    world.run(world.days.step())
+    assert [len(each) for each in put] == [500, 500, 1200 + 10 + 2 - 1000]
+    assert world.read(lambda db: ledger.sum_of(db, "all")) == world.read(
+        lambda db: ledger.replayed(db, "all")
+    )
+    put.clear()
+    world.run(world.days.step())
+    assert put == []
+    world.write(lambda tx: tx.execute("UPDATE ledger SET cpu_ec = 2.0 WHERE account_id = 7"))
+    world.run(world.days.step())
+    (rows,) = put
+    assert sorted(rows) == [("account", 7, today - 1), ("all", 0, today - 1), ("project", 2, today - 1)]
+    assert not world.read(ledger.wrong_days)
+
+
+def test_an_answer_is_booked_with_one_row_however_many_projects_are_asked(world: ManagerWorld):
+    person = int(world.join().partition("_")[0])
+    ids = [world.project(number, shared=False) for number in range(1, 9)]
+
+    def ask(tx: Transaction) -> None:
+        accounts.want_project_accounts(tx, account_id=person, now=world.now)
+        hosts.add_host(tx, ManagedHost(id=0, account_id=person, host_key="k", facts=ComputerFacts()))
+        for id_ in ids:
+            granted.change(tx, id_, token="t", vouched=True, now=world.now)
+        for id_ in ids:
+            granted.enrol(tx, id_, [(person, f"{person}_{id_}", f"{id_:032}")], now=world.now)
+
+    world.write(ask)
+    rows: list[tuple[object, ...]] = []
+
+    def book(tx: Transaction) -> None:
+        execute = tx.execute
+
+        def noted(sql: str, parameters: Sequence[Any] = ()) -> int:
+            changed = execute(sql, parameters)
+            rows.extend([tuple(parameters[-2:])] * changed if "granted_account" in sql else [])
+            return changed
+
+        tx.execute = noted
+        answers = {person: [ReportedDay(day=day_of(world.now), final=3.0, revoked=0.0, provisional=0.0)]}
+        granted.book(tx, ids[2], BySums(), answers, now=world.now)
+
+    world.write(book)
+    assert rows == [(person, ids[2])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -15,10 +16,12 @@ from tests.helpers.stated_bounds import wasted_at_most
 from cobblestone.domain.apps import App, AppDispatch, gpu_class_names
 from cobblestone.domain.hosts import HostDescription
 from cobblestone.domain.people import ProjectPreferences, Scope, SubmitRights
+from cobblestone.domain.reasons import reason
 from cobblestone.domain.values import AppVersionId, HostId, ResultId, TeamId, UserId
 from cobblestone.domain.work import HomogeneousRedundancy, InputFile, JobLimits, Recipients, ReplicationRules
 from cobblestone.policy.dispatch.catalogue import SpeedPopulation, believed_speed
 from cobblestone.server.operation.explain import explain_host, explain_result, explain_workunit
+from cobblestone.server.scheduler import reports
 from cobblestone.store.catalog import apps
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import account_changes, credentials, hosts, users
@@ -813,3 +816,37 @@ def test_what_is_not_there_cannot_be_explained(world: World, path: str):
     reply = world.get(f"/api/v1/explain/{path}", headers={"Authorization": f"Bearer {secret}"})
     assert reply.status_code == 404
     assert "There is no" in reply.text
+
+
+@pytest.mark.of_sqlite
+def test_whether_an_owner_was_told_is_known_without_reading_the_mails(world: World):
+    world.host(world.user("alice")).rpc()
+    world.write(
+        lambda tx: tx.execute_many(
+            "INSERT INTO mail (create_time, recipient, subject, sent_time) VALUES (?, 'x', 'y', 1.0)",
+            [(world.now,)] * 3000,
+        )
+    )
+    problems = [reason("x", "It fails.")]
+
+    def told() -> tuple[int, int]:
+        """Hundreds of steps that it took, and how many mails there are for Alice."""
+        ticks: list[int] = []
+
+        def tell(tx: Transaction) -> None:
+            user, host = users.user_by_id(tx, UserId(1)), hosts.host_by_id(tx, HostId(1))
+            assert user is not None
+            assert host is not None
+            connection: Any = tx._connection  # SQLite's own, below the layer
+            connection.set_progress_handler(lambda: bool(ticks.append(1)), 100)
+            reports.tell_owner(tx, world.ctx, user, host, problems, now=world.now)
+            connection.set_progress_handler(None, 0)
+
+        world.write(tell)
+        return len(ticks), world.value("SELECT count(*) FROM mail WHERE recipient LIKE 'alice%'")
+
+    assert told()[1] == 1
+    steps, mails = told()
+    assert (steps < 5, mails) == (True, 1)
+    world.now += 8 * 86400
+    assert told()[1] == 2

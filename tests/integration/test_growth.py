@@ -23,6 +23,9 @@ OF_ONE_OWNER = ("WHERE r.host_id = ", "WHERE r.user_id = ", "WHERE e.user_id = "
 COUNTED = ("SELECT count(*) FROM host", "SELECT count(*) FROM user_account", "SELECT count(DISTINCT user_id)")
 """Readers count computers and volunteers, for pages, figures and ranks: a few milliseconds for 100,000."""
 
+KEPT = ("SELECT total_credit, id FROM (SELECT", "SELECT expavg_credit, id FROM (SELECT")
+"""Places in lists of more than 100,000, which are kept so that finding them takes a hundredth of the time."""
+
 
 def test_no_statement_reads_more_when_many_more_results_are_finished_and_computers_known(tmp_path: Path):
     few = measure(tmp_path / "few", n=60_000)
@@ -32,6 +35,7 @@ def test_no_statement_reads_more_when_many_more_results_are_finished_and_compute
         for before, after, calls, sql in grown(few, many, little=LITTLE["sqlite"])
         if not any(condition in sql for condition in OF_ONE_OWNER)
         and not sql.lower().startswith(tuple(map(str.lower, COUNTED)))
+        and not (sql.startswith(KEPT) and calls == 1)
     ]
     assert not found, "\n".join(found)
 

@@ -19,12 +19,16 @@ from tests.helpers.visitors import Visitor, text_of
 from tests.helpers.volunteers import email
 
 from cobblestone.domain.apps import App
+from cobblestone.domain.hosts import Host
 from cobblestone.domain.job_form import InputSlot, JobForm
 from cobblestone.domain.people import SubmitRights
 from cobblestone.domain.values import UserId
 from cobblestone.domain.work import JobLimits, OutputSpec, ReplicationRules
 from cobblestone.server.web.submitting import drafts
+from cobblestone.service import context
 from cobblestone.store.catalog import apps
+from cobblestone.store.engine.database import Database
+from cobblestone.store.people import hosts
 from cobblestone.store.work import submitters
 from cobblestone.wire.scheduler.report import ReportedResult
 
@@ -302,3 +306,22 @@ def test_the_zip_holds_all_answers_and_no_name_leads_out_of_it(lab: Lab):
 
 
 NAMES = (b"..", b".", b"con", b"C:", b"a", b"A")
+
+
+def test_the_projects_computers_are_looked_at_once_where_that_takes_long(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+):
+    lab.give({"a.dat": b"a"}, band="low")
+    looked: list[int] = []
+    recent = hosts.recent_hosts
+
+    def noted(db: Database, *, limit: int) -> list[Host]:
+        looked.append(limit)
+        return recent(db, limit=limit)
+
+    monkeypatch.setattr(hosts, "recent_hosts", noted)
+    monkeypatch.setattr(context, "QUICK", -1.0)
+    monkeypatch.setattr(context, "MAX_SHARE", 1e-9)
+    for _ in range(3):
+        assert lab.ada.get("/my_work.php").status_code == 200
+    assert len(looked) == 1

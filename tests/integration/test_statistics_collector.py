@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from tests.helpers.statistics_exports import DAY, Export, cpid, host, team, user
 
@@ -465,3 +467,39 @@ def test_a_server_that_never_answers_is_named_as_late(tmp_path: Path):
 
     with pytest.raises(ExportUnreadable, match="cannot be read: ReadTimeout"):
         asyncio.run(ask())
+
+
+def test_after_publishing_took_long_what_is_new_is_read_and_waits_for_the_next_time(
+    tmp_path: Path, projects: Projects
+):
+    projects.put("one", small(100))
+    site, seconds, builds = Site(tmp_path, projects, "one"), 600.0, list[float]()
+
+    async def slowly(work: Callable[[], Any]) -> Any:
+        found = await asyncio.to_thread(work)
+        if isinstance(found, Path):  # of all projects together
+            site.now += seconds
+            builds.append(site.now)
+        return found
+
+    def put(total: float) -> None:
+        projects.put("one", small(total, site.now))
+        state = site.state("one")
+        site.folder.project("one").write_state(msgspec.structs.replace(state, tried=site.now - EVERY))
+        site.round()
+        assert site.state("one").collected == site.now
+
+    site.collector = ExportCollector(site.folder, site.settings, clock=lambda: site.now, run=slowly)
+    site.round()
+    site.now += 60
+    put(150)
+    site.now += 60
+    put(200)
+    assert len(builds) == 1, "twice in ten minutes"
+    site.now += asyncio.run(site.collector.pause())
+    site.round()
+    assert builds[1] - builds[0] == 11 * seconds
+    site.now -= EVERY + 2 * seconds
+    projects.put("one", small(250, site.now))
+    site.round()
+    assert len(builds) == 3, "a clock that was wrong keeps back nothing"

@@ -13,16 +13,19 @@ from lxml import html
 from tests.helpers.project_world import World, failed
 from tests.helpers.visitors import Visitor, text_of
 
-from cobblestone.domain.values import AppId, HostId, UserId, WorkunitId
+from cobblestone.domain.people import SubmitRights
+from cobblestone.domain.values import AppId, HostId, TeamId, UserId, WorkunitId
 from cobblestone.domain.work import Outcome, ServerState, TaskState, ValidateState
 from cobblestone.store.catalog import apps
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.history import CreditOwner, ledger_marks
-from cobblestone.store.engine.database import Database
-from cobblestone.store.operation import interventions, page_queries, ranking
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.operation import interventions, listings, page_queries, ranking
+from cobblestone.store.operation.listings import Page
 from cobblestone.store.operation.page_queries import TaskOwner, task_state
 from cobblestone.store.operation.ranking import Order
-from cobblestone.store.people import users
+from cobblestone.store.people import account_changes, users
+from cobblestone.store.work import batches, submitters
 from cobblestone.store.work import rows as work
 
 HOSTILE = "<script>alert(1)</script>"
@@ -467,3 +470,86 @@ def test_computers_apps_and_job_counts_are_told_in_the_familys_format(world: Wor
         "1",
         "",
     )
+
+
+MANY = 3000
+
+
+@pytest.fixture
+def crowded(world: World) -> World:
+    """Ada, who may submit, has a team of 3000, 3000 computers and a batch of 3000 jobs; Bruno is in her team."""
+    app = world.add_app()
+    world.user("ada")
+    world.user("bruno")
+    numbers = range(10, 10 + MANY)
+
+    def fill(tx: Transaction) -> None:
+        users.create_team(tx, "Sunny", UserId(1), now=world.now)
+        users.join_team(tx, UserId(2), TeamId(1))
+        submitters.allow(tx, UserId(1), SubmitRights(), now=world.now)
+        batch = batches.create_batch(tx, name="large", app_id=app.id, now=world.now)
+        for table, columns, rows in (
+            (
+                "user_account",
+                "name, email_addr, authenticator, weak_authenticator, team_id, expavg_credit",
+                [(str(n), f"a{n}", f"w{n}", 1, n) for n in numbers],
+            ),
+            (
+                "host",
+                "user_id, rpc_time, domain_name, description",
+                [(world.now - n, f"node-{n}", "{}" + " " * 1500) for n in numbers],
+            ),
+            ("workunit", "name, app_id, batch_id, input_files", [(app.id, batch.id, "[]") for _ in numbers]),
+        ):
+            places = ", ".join("?" * (columns.count(",") + 2))
+            first = [1 if table == "host" else f"{table}{n}" for n in numbers]
+            tx.execute_many(
+                f"INSERT INTO {table} (id, {columns}) VALUES ({places})",
+                [(n, one, *row) for n, one, row in zip(numbers, first, rows, strict=True)],
+            )
+
+    world.write(fill)
+    return world
+
+
+@pytest.mark.of_sqlite
+def test_who_has_much_and_many_beside_him_is_found_without_reading_them_all(crowded: World) -> None:
+    page = Page(limit=25)
+    reads: dict[str, Callable[[Any], object]] = {
+        "submitter": lambda db: submitters.submitter_of(db, UserId(1)),
+        "leaving": lambda tx: account_changes.leave_team(tx, UserId(2), TeamId(1)),
+        "computers": lambda db: listings.newest_hosts(db, page, user_id=1),
+        "jobs": lambda db: listings.newest_workunits(db, page, batch_id=1),
+    }
+    hundreds = {
+        name: crowded.write(lambda tx, read=read: count_steps(tx, read)) for name, read in reads.items()
+    }
+    # A user and a team have one row; of computers and jobs the ids are read from an index, and not their rows.
+    most = {"submitter": 1, "leaving": 2, "computers": MANY // 15, "jobs": MANY // 7}
+    assert {name: n for name, n in hundreds.items() if n > most[name]} == {}
+
+
+def test_many_computers_are_counted_and_shown_page_by_page(crowded: World) -> None:
+    assert f"{MANY:,}computers" in text_of(crowded.get("/show_user.php?userid=1"))
+    (first, *_), last = (
+        ET.fromstring(crowded.get(f"/hosts_user.php?userid=1&format=xml&page={page}").content).findall("host")
+        for page in (3, MANY // 25 - 1)
+    )
+    assert (first.findtext("id"), last[-1].findtext("id"), len(last)) == ("85", str(9 + MANY), 25)
+
+
+def test_a_page_of_many_computers_reads_only_its_own(crowded: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[object] = []
+    load = Database.load
+
+    def noted(self: Database, *arguments: Any) -> list[Any]:
+        found = load(self, *arguments)
+        loaded.extend(found)
+        return found
+
+    monkeypatch.setattr(Database, "load", noted)
+    crowded.get("/hosts_user.php?userid=1&page=100")
+    assert 25 <= len(loaded) <= 30
+    loaded.clear()
+    crowded.get("/show_user.php?userid=1")
+    assert len(loaded) <= 5

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import Any
 
 import pytest
 from lxml import html
@@ -10,6 +11,10 @@ from tests.helpers.project_world import World
 from tests.helpers.visitors import Visitor, text_of
 
 from cobblestone.server.daemons.housekeeping import BadgeKeeper
+from cobblestone.store.credit.app_credit import Owner
+from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.operation import ranking
+from cobblestone.store.operation.ranking import Order, RankPlace
 
 
 def give(world: World) -> None:
@@ -138,3 +143,37 @@ def test_ranks_are_counted_in_the_index(crowd: World) -> None:
                 f" AND ({column}, id) > (5.0, 3)"
             )
             assert "COVERING INDEX" in plan[0][3], plan
+
+
+@pytest.mark.of_sqlite
+def test_a_rank_in_a_long_list_is_counted_from_the_nearest_place_that_is_kept(
+    crowd: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(tx: Transaction) -> None:
+        tx.execute_many(
+            "INSERT INTO team (id, name_lc, total_credit, expavg_credit) VALUES (?, ?, ?, ?)",
+            [(n, str(n), float(n), float(n)) for n in range(1000, 21_000)],
+        )
+
+    crowd.write(fill)
+    monkeypatch.setattr(ranking, "LONG", 10_000)
+    kept: dict[Hashable, Any] = {}
+    steps: list[int] = []
+
+    def keep(key: Hashable, find: Callable[[], Any]) -> Any:
+        return kept.setdefault(key, kept.get(key) or find())
+
+    def look(db: Database, team: int) -> RankPlace | None:
+        connection: Any = db._connection  # SQLite's own, below the layer
+        steps.clear()
+        connection.set_progress_handler(lambda: bool(steps.append(1)), 100)
+        try:
+            return ranking.place(db, Owner.TEAM, Order.TOTAL, team, keep)
+        finally:
+            connection.set_progress_handler(None, 0)
+
+    for team, rank in ((20_999, 1), (19_000, 2000), (18_999, 2001), (9_000, 12_001), (1_001, 20_008)):
+        found = crowd.ctx.store.read(lambda db, team=team: look(db, team))
+        assert found is not None
+        assert (found.rank, found.of) == (rank, 20_010)
+        assert len(steps) < 300 or team == 20_999  # the first look makes the list of places

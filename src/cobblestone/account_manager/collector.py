@@ -28,6 +28,8 @@ log = structlog.get_logger(__name__)
 MAX_SECONDS = 900.0
 #: For one day: a million accounts.
 MAX_PAGES = 2000
+#: Accounts whose answers are booked in one write: some 15 ms with 50 projects, in which no computer is answered.
+BOOKED_AT_ONCE = 20
 #: How far back a project is asked at first, and after a long silence.
 FIRST_DAYS = 7
 
@@ -169,7 +171,7 @@ class CreditCollector:
     async def _book(
         self, project_id: int, policy: policies.AccountingPolicy[T], answers: Mapping[int, T]
     ) -> None:
-        for some in batched(answers.items()):
+        for some in batched(answers.items(), BOOKED_AT_ONCE):
             await self._ctx.store.awrite(
                 lambda tx, some=dict(some): granted.book(tx, project_id, policy, some, now=self._ctx.clock())
             )
@@ -214,7 +216,7 @@ def _keep(tx: Transaction, state: ProjectAccounting) -> None:
         granted.put_project_accounting(tx, replace(state, vouched=known.vouched))
 
 
-def batched(items: Iterable[T]) -> list[list[T]]:
-    """Split into parts that fit into a question."""
+def batched(items: Iterable[T], most: int = MAX_BATCH) -> list[list[T]]:
+    """Split into parts; as a rule, such that fit into a question."""
     found = list(items)
-    return [found[place : place + MAX_BATCH] for place in range(0, len(found), MAX_BATCH)]
+    return [found[place : place + most] for place in range(0, len(found), most)]

@@ -30,6 +30,8 @@ from cobblestone.wire.project.pages import ProjectConfig, WebRpcRefused
 log = structlog.get_logger(__name__)
 
 MADE_AT_ONCE = 8
+#: Sums of days in one write: some 2 ms.
+DAYS_AT_ONCE = 500
 #: Failed looks at a project in a row, after which its operators get a mail: about an hour.
 FAILURES_OF_MAIL = 4
 #: What is expected of computers that have not called for so long is no longer expected.
@@ -188,17 +190,15 @@ class BalanceKeeper:
 
     async def step(self) -> int:
         """Share the booked changes."""
-        ctx = self._ctx
-        if abs(ctx.clock() - self._looked) >= DAY:
-            self._looked = ctx.clock()
-            since = self._looked - FORGOTTEN_AFTER
-            await ctx.store.awrite(
-                lambda tx: ctx.projects.share(
-                    tx, now=self._looked, expected=projects.expected_work(tx, since=since)
-                )
-            )
-        else:
-            await ctx.store.awrite(lambda tx: ctx.projects.share(tx, now=ctx.clock()))
+        ctx, now = self._ctx, self._ctx.clock()
+        count = abs(now - self._looked) >= DAY
+
+        def share(tx: Transaction) -> None:
+            expected = projects.expected_work(tx, since=now - FORGOTTEN_AFTER) if count else None
+            ctx.projects.share(tx, now=now, expected=expected)
+
+        self._looked = now if count else self._looked
+        await ctx.store.awrite(share)
         return 0
 
 
@@ -206,10 +206,8 @@ async def add_up_days(ctx: ManagerContext) -> int:
     """Add up the ledger of yesterday and today, which go on; earlier days were added up then."""
     now = ctx.clock()
     today = day_of(now)
-
-    def add_up(tx: Transaction) -> None:
-        ledger.fold(tx, since_day=today - 1, until_day=today)
-        credentials.forget_expired(tx, now=now)
-
-    await ctx.store.awrite(add_up)
+    changed = await ctx.store.aread(partial(ledger.changed_days, since_day=today - 1, until_day=today))
+    for start in range(0, len(changed), DAYS_AT_ONCE):
+        await ctx.store.awrite(partial(ledger.put_days, rows=changed[start : start + DAYS_AT_ONCE]))
+    await ctx.store.awrite(partial(credentials.forget_expired, now=now))
     return 0

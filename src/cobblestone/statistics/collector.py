@@ -152,6 +152,9 @@ log = structlog.get_logger(__name__)
 SPECIFICATION = "db_dump.xml"
 MOST_PARTS = 10_000
 #: Returns what a function gives.
+#: Whose projects are due at all hours publishes all of them each time: after that it rests so many times as long as it took.
+REST = 10.0
+
 Runner = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
@@ -174,6 +177,7 @@ class ExportCollector:
         self._settings = settings
         self._clock = clock
         self._build_needed = True
+        self._built, self._rest = 0.0, 0.0  # when, Unix seconds; and so long nothing is published after it
         self._tried: set[str] = set()  # since the last build
 
     async def step(self) -> int:
@@ -187,14 +191,16 @@ class ExportCollector:
             await self.collect(source)
             return 1
         self._tried.clear()
-        if self._build_needed and await self.publish() is not None:
+        rests = 0 <= self._clock() - self._built < self._rest  # not where the clock was wrong
+        if self._build_needed and not rests and await self.publish() is not None:
             return 1
         return int(source is not None)
 
     async def pause(self) -> float:
         """Return the seconds until the next project is due."""
         now = self._clock()
-        return max(1.0, min((self._due(source) - now for source in self._settings.project), default=3600.0))
+        due = min(map(self._due, self._settings.project), default=now + 3600.0)
+        return max(1.0, (min(due, self._built + self._rest) if self._build_needed else due) - now)
 
     def _due(self, source: folders.CollectedSource) -> float:
         state = self._folder.project(source.name).read_state()
@@ -206,9 +212,8 @@ class ExportCollector:
 
     def next_due(self) -> folders.CollectedSource | None:
         """Return the project that has waited longest of those that are due."""
-        due = {source.name: self._due(source) for source in self._settings.project}
-        waiting = [source for source in self._settings.project if due[source.name] <= self._clock()]
-        return min(waiting, key=lambda source: due[source.name], default=None)
+        first = min(self._settings.project, key=self._due, default=None)
+        return first if first is not None and self._due(first) <= self._clock() else None
 
     async def collect(self, source: folders.CollectedSource) -> None:
         """Download the export of a project and read it.  A failure is recorded; earlier data stays."""
@@ -283,9 +288,10 @@ class ExportCollector:
         if not members:
             self._build_needed = False
             return None
-        step = self._settings.collect.step_seconds
+        step, began = self._settings.collect.step_seconds, self._clock()
         path: Path = await self._run(partial(build, self._folder, members, now=self._clock(), step=step))
-        self._build_needed = False
+        self._build_needed, self._built = False, self._clock()
+        self._rest = min(REST * (self._built - began), self._settings.collect.every_seconds)
         log.info("statistics_published", projects=len(members))
         return path
 

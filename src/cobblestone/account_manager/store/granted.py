@@ -75,8 +75,7 @@ def all_project_accounting(db: Database) -> dict[int, ProjectAccounting]:
 def put_project_accounting(tx: Transaction, state: ProjectAccounting) -> None:
     """Store how a project is asked."""
     writer = _PROJECT.writer()
-    tx.execute("DELETE FROM project_accounting WHERE project_id = ?", (state.project_id,))
-    tx.execute(writer.insert("project_accounting"), writer.values(state))
+    tx.execute(writer.upsert("project_accounting", "project_id"), writer.values(state))
     tx.wake("granted")
 
 
@@ -128,10 +127,7 @@ def _name(tx: Transaction, account_id: int, project_id: int, name: str, key: str
         account_id=account_id, project_id=project_id, told_name=name, weak_key=key, record=record
     )
     writer = _GRANTED.writer()
-    tx.execute(
-        "DELETE FROM granted_account WHERE account_id = ? AND project_id = ?", (account_id, project_id)
-    )
-    tx.execute(writer.insert("granted_account"), writer.values(new))
+    tx.execute(writer.upsert("granted_account", "account_id", "project_id"), writer.values(new))
 
 
 def told_names(db: Database, project_id: int) -> dict[str, int]:
@@ -167,11 +163,10 @@ def book(
         figure = policies.follow(
             figure, _target(before, vouched, figure), _target(after, vouched, figure), now
         )
-        for id_, record in after.items():
-            tx.execute(
-                "UPDATE granted_account SET record = ? WHERE account_id = ? AND project_id = ?",
-                (msgspec.json.encode(record).decode(), account_id, id_),
-            )
+        tx.execute(  # the others' claims are counted again when they are asked for
+            "UPDATE granted_account SET record = ? WHERE account_id = ? AND project_id = ?",
+            (msgspec.json.encode(after[project_id]).decode(), account_id, project_id),
+        )
         tx.execute(
             "UPDATE figure SET shown = ?, time = ? WHERE account_id = ?",
             (figure.shown, figure.time, account_id),

@@ -11,6 +11,7 @@ from typing import Literal
 
 from cobblestone.policy.account_manager.accounting import NOTHING, QUANTITIES, Amounts, Counted
 from cobblestone.store.engine.database import Database, Transaction
+from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import RowMapper
 
 Owner = Literal["account", "project", "all"]
@@ -19,6 +20,10 @@ CREDIT_SUM = "SUM(cpu_ec + gpu_ec)"
 _COLUMNS = ", ".join(QUANTITIES)
 _ADDED = ", ".join(f"{name} = ledger.{name} + excluded.{name}" for name in QUANTITIES)
 _GROUPS: dict[Owner, str] = {"account": "account_id", "project": "project_id", "all": "0"}
+_PUT_DAY = (
+    f"INSERT INTO daily (owner, owner_id, day, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    f" ON CONFLICT (owner, owner_id, day) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in QUANTITIES)}"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +80,26 @@ def add_entries(
 def fold(tx: Transaction, *, since_day: int, until_day: int) -> None:
     """Recompute the sums of some days from the entries."""
     tx.execute("DELETE FROM daily WHERE day BETWEEN ? AND ?", (since_day, until_day))
-    for owner, column in _GROUPS.items():
-        tx.execute(
-            f"INSERT INTO daily (owner, owner_id, day, {_COLUMNS}) SELECT ?, {column}, day, {_SUMS} FROM ledger"
-            f" WHERE day BETWEEN ? AND ? GROUP BY {column}, day".replace("GROUP BY 0, day", "GROUP BY day"),
-            (owner, since_day, until_day),
+    put_days(tx, changed_days(tx, since_day=since_day, until_day=until_day))
+
+
+def changed_days(db: Database, *, since_day: int, until_day: int) -> list[Row]:
+    """Return the sums of some days, from the entries, that differ from what is kept: owner, its number, day, amounts."""
+    days = "day BETWEEN ? AND ?"
+    return [
+        row
+        for owner, column in _GROUPS.items()
+        for row in db.query(
+            f"SELECT '{owner}', {column}, day, {_SUMS} FROM ledger WHERE {days} GROUP BY 2, day"
+            f" EXCEPT SELECT owner, owner_id, day, {_COLUMNS} FROM daily WHERE {days} AND owner = '{owner}'",
+            (since_day, until_day) * 2,
         )
+    ]
+
+
+def put_days(tx: Transaction, rows: Iterable[Row]) -> None:
+    """Store sums of `changed_days`."""
+    tx.execute_many(_PUT_DAY, rows)
 
 
 def days_of(db: Database, owner: Owner, owner_id: int, *, since_day: int) -> list[DayOf]:

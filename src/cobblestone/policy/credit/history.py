@@ -32,7 +32,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from cobblestone.domain.statistics import RecentAverage
-from cobblestone.domain.values import DAY, float_sum
+from cobblestone.domain.values import DAY, float_sum, form_of
 from cobblestone.policy.credit.rac import correct_average, decayed, idle_decayed, update_average
 
 #: Days to be read before the first one of interest: of what was earned earlier, 2 % are left by then.
@@ -41,7 +41,7 @@ WARM_UP_DAYS = 42
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerMark:
-    """An entry of the ledger, or the sum of several that followed each other closely."""
+    """An entry of the ledger."""
 
     time: float  #: Unix seconds
     granted: float  #: may be negative
@@ -318,6 +318,15 @@ def slots(rows: Sequence[CreditPeriod], *, step: int, now: float) -> list[DrawnP
             )
         )
     return found
+
+
+def last_days(rows: Sequence[CreditPeriod], *, first_day: int, now: float) -> list[CreditDay]:
+    """Return the days from ``first_day`` until today, without a gap, from an owner's rows (in their order)."""
+    drawn = slots(rows, step=1, now=now)
+    days = [form_of(CreditDay, each, n_results=round(each.n_results)) for each in drawn]
+    before = range(first_day, days[0].day if days else day_of(now) + 1)
+    empty = [CreditDay(day=day, granted=0.0, n_results=0, average=0.0) for day in before]
+    return empty + [each for each in days if each.day >= first_day]
 
 
 #: What is further away than ten years is not foretold.

@@ -142,7 +142,7 @@ def _user_details(db: Database, user: User, now: float) -> schema.UserDetails:
         **_user_fields(user),
         recent_average_credit=decayed(user.credit.recent, now),
         blocked=user.blocked_reason,
-        computers=listings.count_hosts(db, user.id),
+        computers=hosts.count_hosts(db, user.id),
         tasks={state.value: number for state, number in tasks.items()},
         submits=None
         if held is None

@@ -16,6 +16,7 @@ from cobblestone.policy.dispatch.choose import choose_work
 from cobblestone.policy.dispatch.match import hr_class
 from cobblestone.policy.dispatch.request import ANONYMOUS_PLATFORM, ResourceRequest, WorkRequest
 from cobblestone.policy.lifecycle.outlook import Supply
+from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import Offer
 from cobblestone.server.scheduler.work_request import project_preferences, uses_gpu
 from cobblestone.store.engine.database import Database
@@ -158,9 +159,10 @@ def stuck_jobs(db: Database, offer: Offer, batch_id: int, *, now: float) -> dict
     return stuck
 
 
-def supply(db: Database, *, now: float) -> Supply:
-    """Return what the project has for jobs."""
-    return Supply(now, *hosts.cores_at_hand(db, since=now - DAY), batches.count_unsent(db))
+def supply(ctx: ServerContext, db: Database, *, now: float) -> Supply:
+    """Return what the project has for jobs; its computers as lately looked at where that takes long."""
+    cores = ctx.costly.get("cores", lambda: hosts.cores_at_hand(db, since=now - DAY))
+    return Supply(now, *cores, batches.count_unsent(db))
 
 
 def job_seconds(db: Database, app: App, given: Supply, operations: float | None = None) -> float:

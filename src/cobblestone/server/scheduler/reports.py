@@ -25,6 +25,7 @@ from cobblestone.service.languages import chosen, translate_reason, use_language
 from cobblestone.service.languages import gettext as _
 from cobblestone.store.catalog import kept_files
 from cobblestone.store.engine.database import Transaction
+from cobblestone.store.operation import audit
 from cobblestone.store.people import mails
 from cobblestone.store.work import job_results
 from cobblestone.store.work.dispatch import JobInProgress
@@ -217,22 +218,21 @@ def log_failure(
             log.info(event, app_version=version, host=host, **values)
 
 
-#: One mail about a computer is enough for a week; the client's notices come all the time.
-QUIET_SECONDS = 7 * 86400.0
-
-
 def tell_owner(
     tx: Transaction, ctx: ServerContext, user: User, host: Host, problems: Sequence[Reason], *, now: float
 ) -> None:
     """Tell a computer's owner what is wrong with it, unless that was done recently or is not wanted."""
-    if not problems or not user.send_email:
+    # One mail is enough for a week; the client's notices come all the time.  It is remembered as a creating request is: mails
+    # are found by no name, and a computer that fails may call often.
+    key = f"mail: computer {host.id} fails"
+    if not problems or not user.send_email or audit.recall_reply(tx, key, "", now=now) is not None:
         return
+    audit.remember_reply(tx, key, "", "", now=now)
     status = job_results.last_exit_status(tx, host.id)
     said = (*problems, exit_advice(status)) if status else problems
     with use_language(chosen(user.language)):
         subject, body = _mail(ctx, user, host, said)
-    if not mails.written_since(tx, recipient=user.email_addr, subject=subject, since=now - QUIET_SECONDS):
-        mails.post(tx, recipient=user.email_addr, subject=subject, body=body, now=now)
+    mails.post(tx, recipient=user.email_addr, subject=subject, body=body, now=now)
 
 
 def _mail(ctx: ServerContext, user: User, host: Host, problems: Sequence[Reason]) -> tuple[str, str]:

@@ -60,16 +60,16 @@ class HostPages(Pages[ProjectSite]):
         own = is_owner(visit.viewer, user)
         start = page * page_queries.PAGE_SIZE
         found = await visit.read(
-            lambda db: hosts.hosts_of_user(db, user.id, limit=start + page_queries.PAGE_SIZE + 1)
+            lambda db: hosts.hosts_of_user(db, user.id, limit=page_queries.PAGE_SIZE + 1, offset=start)
         )
-        shown = [host for host in found[start : start + page_queries.PAGE_SIZE] if own or not host.hidden]
+        shown = [host for host in found[: page_queries.PAGE_SIZE] if own or not host.hidden]
         if visit.fields.get("format") == "xml":
             return xml(write_hosts_xml(public_host(host, own=own) for host in shown))
         return visit.show(
             "computers.html",
             user=user,
             hosts=shown,
-            more=len(found) > start + page_queries.PAGE_SIZE,
+            more=len(found) > page_queries.PAGE_SIZE,
             page=page,
             query=f"userid={user.id}",
             own=own,

@@ -17,7 +17,13 @@ from cobblestone.policy.credit.history import CreditPeriod, day_of, slot_days, s
 from cobblestone.policy.credit.rac import decayed
 from cobblestone.server.web.presentation.plots import DAYS_SHOWN, Value, history_plot
 from cobblestone.server.web.presentation.site import ProjectSite, ProjectVisit, private, sees_computer
-from cobblestone.server.web.presentation.standing import MAX_DAYS, date_of, milestones, write_csv
+from cobblestone.server.web.presentation.standing import (
+    MAX_DAYS,
+    date_of,
+    days_until_today,
+    milestones,
+    write_csv,
+)
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.pages import Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
@@ -56,7 +62,7 @@ class CreditPages(Pages[ProjectSite]):
             raise PageError(
                 404, _("Too far back"), _("A file covers at most %(days)d days.") % {"days": MAX_DAYS}
             )
-        days = await self._site.histories.of(owner, created=found.create_time, n_days=n_days)
+        days = await days_until_today(visit.ctx, owner, created=found.create_time, n_days=n_days)
         return _file(write_csv(days), "text/csv", f"{owner.kind}-{owner.id}-credit.csv")
 
     @shows("/credit_history.php")
@@ -237,7 +243,9 @@ class ProjectRankings(Pages[ProjectSite]):
         kind, viewer = Owner(owner.kind), visit.viewer
 
         def read(db: Database) -> list[tuple[Order, RankPlace | None, dict[int, str]]]:
-            places = [(order, ranking.place(db, kind, order, owner.id)) for order in Order]
+            places = [
+                (order, ranking.place(db, kind, order, owner.id, visit.ctx.costly.get)) for order in Order
+            ]
             return [
                 (order, place, _names(db, kind, [row.id for _, row in place.rows] if place else [], viewer))
                 for order, place in places

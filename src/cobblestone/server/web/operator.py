@@ -170,7 +170,7 @@ class ProjectOperatorPages(ForOperators):
             return visit.show("ops_live.html", **values)
 
         def read(db: Database) -> dict[str, Any]:
-            seen = cards.recent_cards(db, now=now)
+            seen = ctx.costly.get("cards", lambda: cards.recent_cards(db, now=now))
             return {
                 "drawn": drawings(figures.samples(db, since=now - SAMPLES_SECONDS), (*QUEUES, *RATES)),
                 "tables": error_tables(db, state.rows),

@@ -102,7 +102,7 @@ class PublicPages(Pages[ProjectSite]):
         def read(db: Database) -> dict[str, Any]:
             return {
                 "team": None if user.team_id is None else users.team_by_id(db, user.team_id),
-                "n_hosts": len(hosts.hosts_of_user(db, user.id)) if is_open else 0,
+                "n_hosts": hosts.count_hosts(db, user.id) if is_open else 0,
                 "profile": profile_of(db, user.id),
                 "milestones": milestones(db, Owner.USER, user, now=visit.ctx.clock()),
             }

@@ -24,9 +24,8 @@ from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.engine.reading import PAGE
 
-#: Owners with more entries than this get them summed by quarter of an hour.
-MAX_SINGLE = 5_000
-SUMMED_SECONDS = 900.0
+#: Of owners with more entries than this the days are shown as they were summed.
+MAX_SINGLE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +43,8 @@ _OF_OWNER = {
 }
 
 
-def ledger_marks(db: Database, owner: CreditOwner, *, since: float) -> list[LedgerMark]:
-    """Return entries of an owner since a time (Unix seconds), oldest first.
+def ledger_marks(db: Database, owner: CreditOwner, *, since: float) -> list[LedgerMark] | None:
+    """Return entries of an owner since a time (Unix seconds), oldest first; None: there are more than `MAX_SINGLE`.
 
     Of a team, what its members earned while they were in it; of a computer also what records did that became part of it.
     """
@@ -59,12 +58,7 @@ def ledger_marks(db: Database, owner: CreditOwner, *, since: float) -> list[Ledg
         (*ids, since, MAX_SINGLE + 1),
     )
     if len(rows) > MAX_SINGLE:
-        rows = db.query(
-            f"SELECT max(time), sum(granted), min(work_start), sum(CASE WHEN {IS_GRANT} THEN 1 ELSE 0 END), NULL"
-            f" FROM credit_entry e WHERE {condition} AND time >= ?"
-            f" GROUP BY CAST(time / {SUMMED_SECONDS} AS INTEGER) ORDER BY 1",
-            (*ids, since),
-        )
+        return None
     return [
         LedgerMark(time=row[0], granted=row[1], work_start=row[2], n_results=row[3], granted_time=row[4])
         for row in rows

@@ -102,13 +102,14 @@ def without_secrets(value: object) -> object:
 KEEP_REPLIES_SECONDS = 7 * 86400.0
 
 
-def recall_reply(db: Database, request_key: str, digest: str) -> str | None:
-    """Return the reply to the request with this key, or None.
+def recall_reply(db: Database, request_key: str, digest: str, *, now: float = 0.0) -> str | None:
+    """Return the reply to the request with this key, or None; ``now``: one that has expired since is not returned.
 
     Raises:
         Conflict: the key belongs to a request with another body (``digest``).
     """
-    row = db.one("SELECT digest, reply FROM api_reply WHERE request_key = ?", (request_key,))
+    kept = "SELECT digest, reply FROM api_reply WHERE request_key = ? AND expire_time >= ?"
+    row = db.one(kept, (request_key, now))
     if row is None:
         return None
     if row[0] != digest:

@@ -215,7 +215,8 @@ def team_members(db: Database, team_id: int, *, page: int) -> list[User]:
     """Return a page of a team's members by recent average credit, with one more if there is a next page."""
     return db.load(
         people.USERS,
-        "user_account WHERE team_id = ? ORDER BY expavg_credit DESC, id LIMIT ? OFFSET ?",
+        "user_account WHERE id IN (SELECT id FROM user_account WHERE team_id = ?"
+        " ORDER BY expavg_credit DESC, id LIMIT ? OFFSET ?) ORDER BY expavg_credit DESC, id",
         (team_id, PAGE_SIZE + 1, min(page, MAX_PAGE) * PAGE_SIZE),
     )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -87,34 +88,49 @@ class RankPlace:
         return list(enumerate((*self.above, self.itself, *self.below), start=first))
 
 
-def place(db: Database, owner: Owner, order: Order, owner_id: int, *, n_beside: int = 3) -> RankPlace | None:
+Outline = tuple[int, list[Row]]
+Keep = Callable[[Hashable, Callable[[], Outline]], Outline]
+#: In longer lists a rank is counted from the nearest of some places that are kept, every `STEP`th of all.
+LONG, STEP = 100_000, 2_000
+BESIDE = 3
+
+
+def place(db: Database, owner: Owner, order: Order, owner_id: int, keep: Keep) -> RankPlace | None:
     """Return an owner's rank; None without credit, or for owners not in the lists.
 
-    Ranks are counted in the index alone: a look at all of 100,000 takes milliseconds.
+    Ranks are counted in the index alone: a look at all of 100,000 takes milliseconds.  ``keep`` returns what a function finds, or
+    found for the same key a short time ago: how long the list is, and for long ones credit and number of some of its owners.
     """
     table, column = TABLES[owner], order.column
-    shown = f"FROM {table} WHERE {SHOWN[owner]} AND {column} > 0"
+    shown, ranked = f"FROM {table} WHERE {SHOWN[owner]}", f"{column} > 0"
     columns = f"SELECT {CREDIT.columns}, id {shown}"
-    own = db.one(f"{columns} AND id = ?", (owner_id,))
+    own = db.one(f"{columns} AND {ranked} AND id = ?", (owner_id,))
     if own is None:
         return None
     itself = _ranked(own)
     credit = itself.credit
     here = (credit.recent.value if order is Order.RECENT else credit.total, owner_id)
-    n_above = int(db.value(f"SELECT count(*) {shown} AND ({column}, id) > (?, ?)", here))
-    above = db.query(
-        f"{columns} AND ({column}, id) > (?, ?) ORDER BY {column}, id LIMIT ?", (*here, n_beside)
-    )
-    below = db.query(
-        f"{columns} AND ({column}, id) < (?, ?) ORDER BY {column} DESC, id DESC LIMIT ?", (*here, n_beside)
-    )
+    of, marks = keep(("rank", owner, order), lambda: _outline(db, column, f"{shown} AND {ranked}"))
+    n = bisect_left(marks, True, key=lambda mark: tuple(mark) <= here)
+    # Upwards without the condition that there is credit: SQLite would begin at it, and not here.
+    up, down = f"AND ({column}, id) > (?, ?)", f"AND ({column}, id) < (?, ?)"
+    n_above = (n - 1) * STEP + db.number(f"SELECT count(*) {shown} {up} {down}", (*here, *marks[n - 1]))
+    above = db.query(f"{columns} {up} ORDER BY {column}, id LIMIT {BESIDE}", here)
+    below = db.query(f"{columns} {down} AND {ranked} ORDER BY {column} DESC, id DESC LIMIT {BESIDE}", here)
     return RankPlace(
         rank=n_above + 1,
-        of=int(db.value(f"SELECT count(*) {shown}")),
+        of=max(of, n_above + 1),
         above=tuple(_ranked(row) for row in reversed(above)),
         itself=itself,
         below=tuple(_ranked(row) for row in below),
     )
+
+
+def _outline(db: Database, column: str, shown: str) -> Outline:
+    of = db.number(f"SELECT count(*) {shown}")
+    places = f"SELECT {column}, id, row_number() OVER (ORDER BY {column} DESC, id DESC) AS place {shown}"
+    every = f"SELECT {column}, id FROM ({places}) p WHERE place % {STEP} = 0 ORDER BY place"
+    return of, [(1e300, 0), *(db.query(every) if of > LONG else ())]
 
 
 def credit_after(db: Database, owner: Owner, after: int, *, limit: int) -> list[tuple[int, float, float]]:

@@ -168,7 +168,8 @@ def leave_team(tx: Transaction, user_id: UserId, team_id: TeamId) -> None:
     """Remove a user from a team.  A leaving founder hands the team to the member with the most credit, if there is one."""
     tx.execute("UPDATE user_account SET team_id = NULL WHERE id = ? AND team_id = ?", (user_id, team_id))
     heir = tx.value(
-        "SELECT id FROM user_account WHERE team_id = ? AND erased_time IS NULL ORDER BY total_credit DESC, id LIMIT 1",
-        (team_id,),
+        "SELECT id FROM user_account WHERE team_id = (SELECT id FROM team WHERE id = ? AND founder_id = ?)"
+        " AND erased_time IS NULL ORDER BY total_credit DESC, id LIMIT 1",
+        (team_id, user_id),
     )
     tx.execute("UPDATE team SET founder_id = ? WHERE id = ? AND founder_id = ?", (heir, team_id, user_id))

@@ -40,15 +40,6 @@ def post(tx: Transaction, *, recipient: str, subject: str, body: str, now: float
     )
 
 
-def written_since(db: Database, *, recipient: str, subject: str, since: float) -> bool:
-    """Return whether this person got a mail with this subject since then."""
-    found = db.one(
-        "SELECT 1 FROM mail WHERE recipient = ? AND subject = ? AND create_time >= ? LIMIT 1",
-        (recipient, subject, since),
-    )
-    return found is not None
-
-
 def waiting(db: Database, *, now: float, limit: int = 20) -> Sequence[Mail]:
     """Return mails that are due, longest waiting first."""
     due = "mail WHERE sent_time IS NULL AND next_time <= ? AND attempts < ? ORDER BY next_time, id LIMIT ?"

@@ -23,8 +23,8 @@ _ALLOW = (
 )
 _ALLOWED = "api_token WHERE token_hash = ? AND revoke_time IS NULL"
 _IN_GOOD_STANDING = (
-    " AND user_id IN (SELECT id FROM user_account"
-    " WHERE blocked_reason = '' AND erase_time IS NULL AND erased_time IS NULL)"
+    " AND EXISTS (SELECT 1 FROM user_account u WHERE u.id = api_token.user_id"
+    " AND u.blocked_reason = '' AND u.erase_time IS NULL AND u.erased_time IS NULL)"
 )
 
 

@@ -303,17 +303,17 @@ async def _abort_jobs(call: Call, token: ApiToken, asked: wire.RemoteCall) -> st
 # -- calls that ask -----------------------------------------------------------------------------------
 
 
-def _estimate_batch(db: Database, token: ApiToken, asked: wire.RemoteCall, now: float) -> str:
+def _estimate_batch(db: Database, token: ApiToken, asked: wire.RemoteCall, call: Call) -> str:
     """Return the time until the end of the batch that is described, as far as the computers of the last day tell."""
-    app, given = app_named(db, asked.app_name), supply(db, now=now)
+    app, given = app_named(db, asked.app_name), supply(call.ctx, db, now=call.now)
     each = [job.rsc_fpops_est or app.limits.rsc_fpops_est for job in asked.jobs]
     operations = sum(each) * app.rules_of_jobs.target_nresults
     seconds = job_seconds(db, app, given, operations)
     end = given.end_of(len(asked.jobs), seconds / max(len(asked.jobs), 1))
-    return scalar("seconds", seconds if end is None else end - now)
+    return scalar("seconds", seconds if end is None else end - call.now)
 
 
-def _query_batches(db: Database, token: ApiToken, asked: wire.RemoteCall, now: float) -> str:
+def _query_batches(db: Database, token: ApiToken, asked: wire.RemoteCall, call: Call) -> str:
     """Return the caller's batches that are not retired, newest first."""
     own = None if token.user_id is None else token.id
     found = batches.list_batches(db, limit=MAX_BATCHES, token_id=own)
@@ -336,7 +336,7 @@ def _batch(db: Database, batch: BatchRow) -> str:
     )
 
 
-def _query_batch(db: Database, token: ApiToken, asked: wire.RemoteCall, now: float) -> str:
+def _query_batch(db: Database, token: ApiToken, asked: wire.RemoteCall, call: Call) -> str:
     """Return a batch with its jobs."""
     batch = _batch_called(db, token, asked.batch_id, asked.batch_name)
     (listed,) = _listed(db, [batch])
@@ -363,12 +363,12 @@ def _listed(db: Database, found: Sequence[BatchRow]) -> list[list[JobRow]]:
     return [batches.list_jobs(db, batch.id, limit=MAX_LISTED) for batch in found]
 
 
-def _query_batch2(db: Database, token: ApiToken, asked: wire.RemoteCall, now: float) -> str:
+def _query_batch2(db: Database, token: ApiToken, asked: wire.RemoteCall, call: Call) -> str:
     """Return what became of the jobs of batches; after a time, of those that have not ended before it."""
     found = [_batch_called(db, token, 0, name) for name in asked.names]
-    answer = [scalar("server_time", now - OVERLAP_SECONDS)]
+    answer = [scalar("server_time", call.now - OVERLAP_SECONDS)]
     for jobs in _listed(db, found):
-        changed = [job for job in jobs if (job.completed_time or now) >= asked.min_mod_time]
+        changed = [job for job in jobs if (job.completed_time or call.now) >= asked.min_mod_time]
         answer.append(scalar("batch_size", len(changed)))
         for job in changed:
             told = ("job_name", job.label or job.name), ("status", _STATUS.get(job.status, "ERROR"))
@@ -376,7 +376,7 @@ def _query_batch2(db: Database, token: ApiToken, asked: wire.RemoteCall, now: fl
     return "".join(answer)
 
 
-def _query_job(db: Database, token: ApiToken, asked: wire.RemoteCall, now: float) -> str:
+def _query_job(db: Database, token: ApiToken, asked: wire.RemoteCall, call: Call) -> str:
     """Return the instances of a job."""
     submitters.own_batch(db, token, batches.batch_of_job(db, asked.job_id))
     results = results_of_workunits(db, [asked.job_id])[WorkunitId(asked.job_id)]
@@ -389,7 +389,7 @@ def _query_job(db: Database, token: ApiToken, asked: wire.RemoteCall, now: float
     return answer
 
 
-def _query_completed_job(db: Database, token: ApiToken, asked: wire.RemoteCall, now: float) -> str:
+def _query_completed_job(db: Database, token: ApiToken, asked: wire.RemoteCall, call: Call) -> str:
     """Return the answer of a job, or else its last instance that ended on a computer."""
     _, job = _job_called(db, token, asked)
     answer = scalar("error_mask", int(job.error_mask))
@@ -403,7 +403,7 @@ def _query_completed_job(db: Database, token: ApiToken, asked: wire.RemoteCall, 
     return wire.write_element("completed_job", inside=answer)
 
 
-def _get_templates(db: Database, token: ApiToken, asked: wire.RemoteCall, now: float) -> str:
+def _get_templates(db: Database, token: ApiToken, asked: wire.RemoteCall, call: Call) -> str:
     """Return the files of an app's jobs, by the app or by one of its jobs."""
     job = None if asked.app_name else _job_called(db, token, asked)
     app = apps.app_by_id(db, job[0].app_id) if job else app_named(db, asked.app_name)
@@ -492,7 +492,7 @@ async def _carry_out(call: Call, token: ApiToken, asked: wire.RemoteCall, form: 
         parts = [part for _, part in form.multi_items() if isinstance(part, UploadFile)]
         return await _upload(call, token, asked, parts)
     if asked.action in _ASKING:
-        return await call.read(lambda db: _ASKING[asked.action](db, token, asked, call.now))
+        return await call.read(lambda db: _ASKING[asked.action](db, token, asked, call))
     if asked.action not in _CHANGING:
         raise NotFound(f"There is no action {asked.action!r} here.")
     return await _CHANGING[asked.action](call, token, asked)

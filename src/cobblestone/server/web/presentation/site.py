@@ -26,9 +26,9 @@ from cobblestone.server.core.context import ServerContext
 from cobblestone.server.web.presentation import wording
 from cobblestone.server.web.presentation.plots import DAYS_NEEDED, credit_plot
 from cobblestone.server.web.presentation.standing import (
-    CreditHistories,
     CreditStanding,
     badge_title,
+    days_until_today,
     milestone_title,
     read_standing,
 )
@@ -79,7 +79,6 @@ class ProjectSite(pages.Site[User, "ProjectVisit"]):
 
     def __init__(self, ctx: ServerContext) -> None:
         self.ctx = ctx
-        self.histories = CreditHistories(ctx)
         super().__init__(
             ctx,
             package="cobblestone.server.web",
@@ -132,11 +131,9 @@ class ProjectSite(pages.Site[User, "ProjectVisit"]):
     async def standing(self, owner: CreditOwner, *, created: float) -> CreditStanding:
         """Return the credit of an owner that exists since ``created`` (Unix seconds): chart, ranks, badges."""
         now = self.ctx.clock()
-        days = await self.histories.of(owner, created=created, n_days=DAYS_NEEDED)
-        plot, shown = credit_plot(days, now=now), self.ctx.settings.credit.show_provisional
-        return await self.ctx.store.aread(
-            partial(read_standing, owner=owner, plot=plot, show_provisional=shown)
-        )
+        days = await days_until_today(self.ctx, owner, created=created, n_days=DAYS_NEEDED)
+        plot = credit_plot(days, now=now)
+        return await self.ctx.store.aread(partial(read_standing, ctx=self.ctx, owner=owner, plot=plot))
 
     def _task_status(self, result: Result) -> wording.Status:
         return wording.task_status(result, now=self.ctx.clock())

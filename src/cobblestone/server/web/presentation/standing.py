@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,50 +20,28 @@ from cobblestone.service.languages import ngettext
 from cobblestone.service.pages.wording import number
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.credit.contributions import contributions
-from cobblestone.store.credit.history import CreditOwner, ledger_marks, milestones_of
+from cobblestone.store.credit.history import CreditOwner, credit_periods, ledger_marks, milestones_of
 from cobblestone.store.credit.ledger_state import provisional_credit
 from cobblestone.store.engine.database import Database
 from cobblestone.store.operation.ranking import Order, OwnBadge, RankPlace, badges_of, place
 
 MAX_DAYS = 366
-#: Reading one owner's history again and again takes at most this share of the time, however long its ledger is.
-MAX_SHARE = 0.01
-MAX_REMEMBERED = 200
 
 
-class CreditHistories:
-    """Reads histories; slow ones are cached for a while."""
+async def days_until_today(
+    ctx: ServerContext, owner: CreditOwner, *, created: float, n_days: int
+) -> list[history.CreditDay]:
+    """Return the last ``n_days`` days, with today, of an owner that exists since ``created`` (Unix seconds)."""
+    now = ctx.clock()
+    first_day = history.day_of(now) - n_days + 1
 
-    def __init__(self, ctx: ServerContext) -> None:
-        self._ctx = ctx
-        self._remembered: OrderedDict[tuple[CreditOwner, int], tuple[float, list[history.CreditDay]]] = (
-            OrderedDict()
-        )
+    def read(db: Database) -> list[history.CreditDay]:
+        marks = ledger_marks(db, owner, since=(first_day - history.WARM_UP_DAYS) * DAY)
+        if marks is None:
+            return history.last_days(credit_periods(db, owner), first_day=first_day, now=now)
+        return history.credit_history(marks, created=created, first_day=first_day, now=now)
 
-    async def of(self, owner: CreditOwner, *, created: float, n_days: int) -> list[history.CreditDay]:
-        """Return the last ``n_days`` days, with today, of an owner that exists since ``created`` (Unix seconds)."""
-        now = self._ctx.clock()
-        key = (owner, n_days)
-        good_until, days = self._remembered.get(key, (0.0, []))
-        if now < good_until:
-            return days
-        first_day = history.day_of(now) - n_days + 1
-        since = (first_day - history.WARM_UP_DAYS) * DAY
-        days = await self._ctx.store.aread(
-            lambda db: history.credit_history(
-                ledger_marks(db, owner, since=since), created=created, first_day=first_day, now=now
-            )
-        )
-        self._remember(key, self._ctx.clock() + (self._ctx.clock() - now) / MAX_SHARE, days)
-        return days
-
-    def _remember(
-        self, key: tuple[CreditOwner, int], good_until: float, days: list[history.CreditDay]
-    ) -> None:
-        self._remembered[key] = (good_until, days)
-        self._remembered.move_to_end(key)
-        while len(self._remembered) > MAX_REMEMBERED:
-            self._remembered.popitem(last=False)
+    return await ctx.store.aread(read)
 
 
 def write_csv(days: Sequence[history.CreditDay]) -> bytes:
@@ -96,7 +73,7 @@ class CreditStanding:
 
 
 def read_standing(
-    db: Database, *, owner: CreditOwner, plot: CreditPlot | None, show_provisional: bool
+    db: Database, *, ctx: ServerContext, owner: CreditOwner, plot: CreditPlot | None
 ) -> CreditStanding:
     """Read ranks and badges."""
     kind = Owner(owner.kind)
@@ -104,12 +81,12 @@ def read_standing(
     provisional = found.get(owner.id, 0.0)
     return CreditStanding(
         plot=plot,
-        recent=place(db, kind, Order.RECENT, owner.id),
-        total=place(db, kind, Order.TOTAL, owner.id),
+        recent=place(db, kind, Order.RECENT, owner.id, ctx.costly.get),
+        total=place(db, kind, Order.TOTAL, owner.id, ctx.costly.get),
         badges=badges_of(db, kind, [owner.id]).get(owner.id, []),
         given=contributions(db, kind, owner.id),
         provisional=provisional,
-        left_out=0.0 if show_provisional else provisional,
+        left_out=0.0 if ctx.settings.credit.show_provisional else provisional,
     )
 
 

@@ -113,7 +113,7 @@ class MyWorkPages(ForSubmitters):
         before, now = visit.number("before"), visit.ctx.clock()
 
         def read(db: Database) -> dict[str, Any]:
-            given = supply(db, now=now)
+            given = supply(visit.ctx, db, now=now)
             found = batches.list_batches(db, limit=PAGE + 1, before=before, token_id=token.id)
             usable = [app for app in apps.apps_in_use(db) if may_use(app, token.rights)]
             return {
@@ -141,7 +141,7 @@ class MyWorkPages(ForSubmitters):
             failures = figures.batch_failures(db, batch.id)
             examples = [group.newest[0].id for group in failures.groups[:GROUPS_SHOWN]]
             return {
-                "view": view(db, batch, supply(db, now=now)),
+                "view": view(db, batch, supply(visit.ctx, db, now=now)),
                 "running": running_jobs(visit.ctx, db, batch),
                 "errors": figures.job_errors(db, batch.id),
                 "failures": failures,

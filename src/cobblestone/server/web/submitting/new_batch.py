@@ -27,6 +27,7 @@ from cobblestone.server.api.endpoints.routing import LARGE_BODY
 from cobblestone.server.api.submission import batches as api
 from cobblestone.server.api.submission import files as api_files
 from cobblestone.server.api.submission.apps import app_named
+from cobblestone.server.core.context import ServerContext
 from cobblestone.server.operation.reach import job_seconds, supply
 from cobblestone.server.web.presentation.site import ProjectVisit
 from cobblestone.server.web.submitting import drafts
@@ -118,7 +119,7 @@ class NewBatchPages(ForSubmitters):
         await visit.write(
             lambda tx: submitters.check_rights(tx, token, app.name, len(draft.jobs), now=visit.ctx.clock())
         )
-        found = await visit.read(lambda db: _plan(db, token, app, form, draft, now=visit.ctx.clock()))
+        found = await visit.read(lambda db: _plan(visit.ctx, db, token, app, form, draft))
         return visit.show(
             "my_batch_preview.html",
             app=app,
@@ -181,12 +182,12 @@ def _app(db: Database, name: str, token: ApiToken) -> tuple[App, JobForm]:
 
 
 def _plan(
-    db: Database, token: ApiToken, app: App, form: JobForm, draft: Draft, *, now: float
+    ctx: ServerContext, db: Database, token: ApiToken, app: App, form: JobForm, draft: Draft
 ) -> dict[str, Any]:
     """Return the first job as it would run, and what all jobs will cost."""
     body = NewBatch(app=draft.app, name=draft.name, jobs=draft.jobs)
     jobs = api.planned_jobs(db, app, token, body, priority=0)
-    given, first = supply(db, now=now), jobs[0]
+    given, first = supply(ctx, db, now=ctx.clock()), jobs[0]
     operations = sum(job.limits.rsc_fpops_est * job.rules.target_nresults for job in jobs)
     seconds = job_seconds(db, app, given, operations)
     return {
