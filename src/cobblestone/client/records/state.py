@@ -30,7 +30,7 @@ LOCK = "lockfile"
 FORMAT = 1
 MOVES = "moves"
 MAX_MESSAGES = 2000
-MAX_EVENT_BYTES = 100_000_000
+MAX_EVENTS, MAX_EVENT_BYTES = 200_000, 100_000_000
 MAX_RUNS = 2000
 _TYPES: dict[str, Any] = {
     "project": ProjectRecord,
@@ -363,9 +363,9 @@ class ClientDatabase:
 
     def trim_events(self) -> None:
         """Keep the newest part of the log of inputs; with hundreds of running tasks an entry is long."""
-        sizes = "SELECT id, SUM(LENGTH(body)) OVER (ORDER BY id DESC) AS behind FROM event"
-        sql = f"DELETE FROM event WHERE id <= (SELECT MAX(id) FROM ({sizes}) WHERE behind > ?)"
-        self._mark(sql, MAX_EVENT_BYTES)
+        newest = "SELECT id, LENGTH(body) AS size FROM event ORDER BY id DESC LIMIT 1000"
+        kept = "SELECT MAX(id) - MIN(?, CAST(? / AVG(size) AS INTEGER)) FROM"
+        self._mark(f"DELETE FROM event WHERE id <= ({kept} ({newest}))", MAX_EVENTS, MAX_EVENT_BYTES)
 
     def keep_core(self, stored: dict[str, Any]) -> None:
         """Store the core's state, and the number of its last event."""
