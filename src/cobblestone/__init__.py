@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cobblestone.sdk.asynchronous import connect_async
     from cobblestone.sdk.project import Project, connect
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 __all__ = [
     "AppSpec",
     "Batch",

@@ -13,9 +13,11 @@ from tests.helpers.project_world import SimHost, World, failed, succeeded
 
 from cobblestone.domain.work import JobLimits, ReplicationRules
 from cobblestone.policy.dispatch.catalogue import Assignment
+from cobblestone.service.http import requests
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import users
 from cobblestone.store.work import dispatch, messages
+from cobblestone.store.work.rows import result_text
 from cobblestone.wire.scheduler.host import ALWAYS_SENT, DiskUsage, HostInfo, NetStats, TimeStats
 from cobblestone.wire.scheduler.report import MsgFromHost, ReportedFile
 from cobblestone.wire.scheduler.request import SchedulerRequest, write_scheduler_request
@@ -462,6 +464,27 @@ def test_a_huge_request_is_refused_without_reading_it(make_world):
     world = make_world(server={"max_request_bytes": 20_000})
     reply = world.post("/cgi-bin/cgi", content=b"x" * 30_000)
     assert "larger than" in reply.text
+
+
+def test_a_thousand_reports_with_long_stderr_are_taken_without_the_middle_of_it(make_world):
+    world = make_world(server={"max_request_bytes": 200_000}, scheduler={"max_jobs_per_day_init": 100})
+    world.add_jobs(world.add_app(), n=20)
+    host = world.host(world.user("ada"))
+    while len(host.held) < 20:
+        host.rpc(ask=1e6)
+        world.now += 100
+    texts = {name: f"begin {name} {'é</result>' * 1000} end" for name in host.held}
+    reply = host.rpc(reports=[failed(name, stderr=text) for name, text in texts.items()])
+    assert {ack.get("name") for ack in reply.all("result_ack")} == set(texts)
+    for id_, name in world.query("SELECT id, name FROM result"):
+        stderr = world.ctx.store.read(lambda db, id_=id_: result_text(db, id_)).stderr
+        assert stderr.startswith(f"begin {name}")
+        assert stderr.endswith(" end")
+        assert len(stderr) < 2000
+    sent = 10 * 200_000
+    reply = world.post("/cgi-bin/cgi", content=b"<stderr_out>" + b"x" * sent + b"</stderr_out>")
+    assert "larger than" in reply.text
+    assert requests._Share.in_use == 0
 
 
 _BLOCKS = ("host_info", "time_stats", "net_stats", "disk_usage")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -64,7 +65,14 @@ from cobblestone.wire.scheduler.reply import (
     WorkunitBlock,
     write_scheduler_reply,
 )
-from cobblestone.wire.scheduler.report import MsgFromHost, ReportedFile, ReportedResult, StickyFile
+from cobblestone.wire.scheduler.report import (
+    KEPT_STDERR,
+    MsgFromHost,
+    ReportedFile,
+    ReportedResult,
+    StickyFile,
+    without_long_stderr,
+)
 from cobblestone.wire.scheduler.request import (
     ClientAppVersion,
     InProgressResult,
@@ -527,3 +535,23 @@ def test_no_text_breaks_the_pages_that_it_is_put_into(one: str, two: str, three:
     user = PublicUser(id=1, cpid="", create_time=0.0, name=one, country=two, url=three)
     assert same_text(read_elements(write_user_xml(user, [PublicHost(id=1, p_model=two)])).get("url"), three)
     assert read_elements(write_am_get_info_reply(AccountInfo(id=1, name=one, country=two))).has("success")
+
+
+@given(
+    st.lists(
+        st.sampled_from(["<stderr_out>", "</stderr_out>", "x" * 700, "é" * 900, "<result>"]), max_size=40
+    )
+)
+def test_nothing_but_the_middle_of_stderr_is_left_out(parts: list[str]):
+    body = "".join(parts).encode()
+    short = without_long_stderr(body)
+    assert without_long_stderr(short) == short
+    longest = KEPT_STDERR * 2 + len(b"\n[...]\n</stderr_out>")
+    at = 0
+    for piece in short.split(b"\n[...]\n"):
+        at = body.index(piece, at) + len(piece)
+    assert at == len(body)
+    if b"<stderr_out>" not in body:
+        assert short == body
+    for text in re.findall(rb"<stderr_out>.*?</stderr_out>", short):
+        assert len(text) <= longest

@@ -116,7 +116,7 @@ class ServerSection(Section):
     idle_seconds: Seconds = Field(60.0, ge=1)
     """A connection whose sender is silent for this long is closed."""
     max_request_bytes: Bytes = Field(8_000_000, ge=10_000)
-    """Largest scheduler request that is accepted."""
+    """Largest scheduler request that is accepted. Of one up to ten times as large the middle of long stderr is left out."""
     max_upload_bytes: Bytes = 2_000_000_000
     """Largest output file, regardless of the job's limit."""
     min_free_disk_bytes: Bytes = 500_000_000

@@ -26,6 +26,7 @@ from cobblestone.service.rate_limits import client_address, limit_key
 from cobblestone.store.engine.database import Asks, Transaction
 from cobblestone.store.work.rows import LOCKED_HOSTS, LOCKED_WORKUNITS
 from cobblestone.wire.scheduler.reply import Message, SchedulerReply, write_scheduler_reply
+from cobblestone.wire.scheduler.report import without_long_stderr
 from cobblestone.wire.scheduler.request import SchedulerRequest, parse_scheduler_request
 
 #: Requests that are worked on at once.  As many share a commit; more would not make it cheaper (docs/speed.md).
@@ -60,7 +61,7 @@ class SchedulerRpc:
     async def _answer(self, scope: Scope, receive: Receive, *, address: str, languages: str) -> bytes:
         max_bytes = self._ctx.settings.server.max_request_bytes
         try:
-            body = await read_all(scope, receive, max_bytes)
+            body = await read_all(scope, receive, max_bytes, shorten=without_long_stderr)
             sender, host = limit_key(address), _claimed_host(body)
             # To look for a report takes as long as all else about the queue, and only matters among those who wait.
             promise = self._queue.must_wait(sender, host) and keeps_promise(body)

@@ -6,6 +6,8 @@ response would cost them a tenth of their time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
@@ -20,6 +22,9 @@ OPEN_HEADERS = {
 
 #: What any request may send; a client's ordinary request is a tenth of it.
 SMALL_BODY_BYTES = 65_536
+
+#: A body of which parts can be left out may be so many times as large as others.
+LONGEST = 10
 
 #: What all requests together may have in memory beyond that while they arrive.
 LARGE_BODIES_BYTES = 64_000_000
@@ -38,26 +43,38 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
     return await read_all(request.scope, request.receive, max_bytes)
 
 
-async def read_all(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
+async def read_all(
+    scope: Scope, receive: Receive, max_bytes: int, *, shorten: Callable[[bytes], bytes] | None = None
+) -> bytes:
     """Return the same for a bare ASGI application.
+
+    ``shorten`` leaves out what is not needed of a body that is larger, at most `LONGEST` times, while it arrives.
 
     Raises:
         BodyTooLarge: it is larger than ``max_bytes``; the rest is not read.
         Busy: many large bodies arrive at this moment; this one must come again later.
     """
+    most = max_bytes * (LONGEST if shorten else 1)
     for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit() and int(value) > max_bytes:
+        if name == b"content-length" and value.isdigit() and int(value) > most:
             raise BodyTooLarge
     parts: list[bytes] = []
-    size = 0
+    size = received = 0
     with _Share() as share:
         async for chunk in BodyStream(receive):
             size += len(chunk)
-            if size > max_bytes:
-                raise BodyTooLarge
+            received += len(chunk)
             if size > SMALL_BODY_BYTES:
                 share.grow(len(chunk))
             parts.append(chunk)
+            if size > max_bytes:
+                if shorten is None or received > most:
+                    raise BodyTooLarge
+                parts = [shorten(b"".join(parts))]
+                share.grow(len(parts[0]) - size)
+                size = len(parts[0])
+                if size > max_bytes // 2:  # so that all looks together take no longer than the body is long
+                    raise BodyTooLarge
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

@@ -68,7 +68,7 @@ def _keys(sql: str) -> tuple[int, ...] | None:
     """Return the places of the parameters by which a statement finds its row: none for new rows, None if unknown."""
     update = _UPDATE.fullmatch(sql)
     if update and " WHERE " not in update[1]:
-        return (_outside_texts(update[1]).count("?"),)
+        return ("".join(update[1].split("'")[::2]).count("?"),)  # outside texts
     if insert := _INSERT.fullmatch(sql):
         columns = insert[2].split(", ")
         return tuple(columns.index(name) for name in insert[4].split(", ")) if insert[4] else ()
@@ -179,7 +179,3 @@ def _lateral(sql: str, n: int) -> str:
 def is_list(value: object) -> TypeGuard[list[object]]:
     """Return whether a parameter stands for several values."""
     return isinstance(value, list)
-
-
-def _outside_texts(sql: str) -> str:
-    return "".join(sql.split("'")[::2])

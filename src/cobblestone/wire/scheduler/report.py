@@ -223,6 +223,21 @@ def write_stderr(stderr: str, error_message: str, client: str) -> str:
     return f"<stderr_out>\n{scalar('core_client_version', client)}{texts}</stderr_out>\n"
 
 
+#: Bytes of both ends of a long stderr that `without_long_stderr` leaves.
+KEPT_STDERR = 1000
+
+
+def without_long_stderr(body: bytes) -> bytes:
+    """Return a request without the middle of what programs wrote: a thousand reports may bring 64 kB each."""
+    kept: list[bytes] = []
+    at = 0
+    while (begin := body.find(b"<stderr_out>", at)) >= 0 and (end := body.find(b"</stderr_out>", begin)) >= 0:
+        head, tail = begin + KEPT_STDERR, end - KEPT_STDERR
+        kept += [body[at:head], b"\n[...]\n", body[tail:end]] if head < tail else [body[at:end]]
+        at = end
+    return b"".join([*kept, body[at:]])
+
+
 def _in_cdata(text: str) -> str:
     clean = _UNSAFE_IN_STDERR.sub(lambda found: found.group().replace(">", "&gt;"), printable(text))
     # One reference for each byte, and nothing but ASCII on the wire: servers that expect Latin-1 read it, too.

@@ -203,10 +203,8 @@ class MemoryWatch:
         """Tell whether the tasks have outgrown what they may use."""
         if self.ram < math.inf and float_sum([job.working_set for job in self.state.running]) > self.ram:
             return True
-        return self.swap < math.inf and self._swap_used() > self.swap
-
-    def _swap_used(self) -> float:
-        return float_sum([job.swap for job in self.state.jobs if job.running or job.phase is Phase.IN_MEMORY])
+        used = (job.swap for job in self.state.jobs if _has_process(job))
+        return self.swap < math.inf and float_sum(list(used)) > self.swap
 
     def may_run_out(self, queue: Sequence[ClientJob], devices: Devices) -> bool:
         """Tell whether as many of these jobs as the devices hold, with those that always run, might need too much."""
