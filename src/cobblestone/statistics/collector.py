@@ -58,7 +58,7 @@ async def fetch(
     What came of it before a connection broke is kept beside, and continued if the server still has the same file.
 
     Raises:
-        FetchFailed: unreachable, too slow, too large, moved, or not answered with the file.
+        ExportUnreadable: unreachable, too slow, too large, moved, or not answered with the file.
         Missing: there is none.
     """
     part, tag = target.with_name(target.name + ".part"), target.with_name(target.name + ".part-of")
@@ -99,7 +99,7 @@ def _wishes(
 
 
 def _check(answer: httpx.Response, url: str, begun: int) -> bool:
-    """Return whether the answer continues where the last one broke off.  Raises FetchFailed."""
+    """Return whether the answer continues where the last one broke off.  Raises ExportUnreadable."""
     if answer.status_code in (404, 410):
         raise Missing(f"{url} does not exist")
     if answer.is_redirect:
@@ -151,10 +151,9 @@ log = structlog.get_logger(__name__)
 
 SPECIFICATION = "db_dump.xml"
 MOST_PARTS = 10_000
-#: Returns what a function gives.
-#: Whose projects are due at all hours publishes all of them each time: after that it rests so many times as long as it took.
+#: After everything was published nothing is for so many times as long as it took: with many projects some are due at all hours.
 REST = 10.0
-
+#: Returns what a function gives.
 Runner = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
@@ -264,7 +263,7 @@ class ExportCollector:
     async def _fetch(
         self, source: folders.CollectedSource, before: folders.CollectedProject
     ) -> dict[str, folders.FetchedFile] | None:
-        """Download the files of an export; return None if they are unchanged.  Raises FetchFailed."""
+        """Download the files of an export; return None if they are unchanged.  Raises ExportUnreadable."""
         incoming = self._folder.project(source.name).incoming
         incoming.mkdir(parents=True, exist_ok=True)
         async with self._connect(self._settings.collect) as client:
@@ -310,7 +309,7 @@ class _Errand:
     is_new: bool = False  #: some file is another one than before
 
     async def bring(self, name: str, local: str = "") -> None:
-        """Download a file, unless it is here.  Raises FetchFailed."""
+        """Download a file, unless it is here.  Raises ExportUnreadable."""
         local = local or name
         known = self._before.files.get(local)
         url = self._source.url + name
@@ -319,7 +318,7 @@ class _Errand:
         self.files[local] = came or known or folders.FetchedFile()
 
     async def bring_table(self, table: ExportedTable) -> None:
-        """Download the file of a table, or its parts if the project exports several.  Raises FetchFailed."""
+        """Download the file of a table, or its parts if the project exports several.  Raises ExportUnreadable."""
         name = f"{table}.gz"
         await asyncio.sleep(self._settings.pause_seconds)
         try:
