@@ -61,8 +61,8 @@ def test_what_can_be_purged_is_found_without_sorting_all_of_it(
     store = Store(postgres.project_database(), readers=1)
     store.write(
         lambda tx: tx.execute(
-            "INSERT INTO workunit (name, app_id, file_delete_state, completed_time)"
-            " SELECT 'w' || i, 1, 2, i FROM generate_series(1, 20000) AS i"
+            "INSERT INTO workunit (name, app_id, batch_id, file_delete_state, completed_time)"
+            " SELECT 'w' || i, 1, CASE WHEN i % 4 > 0 THEN i % 4 END, 2 - i % 2 * 2, i FROM generate_series(1, 20000) AS i"
         )
     )
     store.write(lambda tx: tx.execute("ANALYZE workunit"))
@@ -83,7 +83,7 @@ def test_what_can_be_purged_is_found_without_sorting_all_of_it(
     batches, jobs = (
         str(store.read(lambda db, each=each: db.query(f"EXPLAIN {each[0]}", each[1])))
         for each in asked
-        if "completed_time <" in each[0]
+        if "completed_time" in each[0]
     )
     assert "wu_archive" in batches
     assert "wu_archive" in jobs

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
 from cobblestone.policy.credit.history import Badge, BadgeKind
-from cobblestone.service.context import Costly
 from cobblestone.store.credit.app_credit import Owner
 from cobblestone.store.engine.database import Store
 from cobblestone.store.operation import ranking
 from cobblestone.store.operation.ranking import Order
 
-FOUND = Costly()  # what takes long to find is not asked for here
+
+def at_once(_key: object, find: Callable[[], ranking.Outline]) -> ranking.Outline:
+    """Keep nothing."""
+    return find()
 
 
 def people(store: Store, credits_: list[tuple[float, float]]) -> None:
@@ -59,12 +62,12 @@ def test_a_place_is_where_the_list_has_it_with_its_neighbours_also_among_equals(
         row for row in listed if (row.credit.total if order is Order.TOTAL else row.credit.recent.value) > 0
     ]
     for rank, row in enumerate(have, start=1):
-        place = store.read(lambda db, row=row: ranking.place(db, owner, order, row.id, FOUND.get))
+        place = store.read(lambda db, row=row: ranking.place(db, owner, order, row.id, at_once))
         assert place is not None
         assert (place.rank, place.of, place.itself) == (rank, len(have), row)
         assert place.rows == list(enumerate(have, start=1))[max(0, rank - 4) : rank + 3]
     for row in listed[len(have) :]:
-        assert store.read(lambda db, row=row: ranking.place(db, owner, order, row.id, FOUND.get)) is None
+        assert store.read(lambda db, row=row: ranking.place(db, owner, order, row.id, at_once)) is None
 
 
 def test_who_is_gone_has_no_place_and_takes_none(store: Store) -> None:
@@ -72,11 +75,11 @@ def test_who_is_gone_has_no_place_and_takes_none(store: Store) -> None:
     store.write(lambda tx: tx.execute("UPDATE user_account SET erased_time = 1 WHERE id = 1"))
     store.write(lambda tx: tx.execute("UPDATE host SET merged_into = 3 WHERE id = 1"))
     for owner in (Owner.USER, Owner.HOST):
-        assert store.read(lambda db, owner=owner: ranking.place(db, owner, Order.TOTAL, 1, FOUND.get)) is None
-        place = store.read(lambda db, owner=owner: ranking.place(db, owner, Order.TOTAL, 3, FOUND.get))
+        assert store.read(lambda db, owner=owner: ranking.place(db, owner, Order.TOTAL, 1, at_once)) is None
+        place = store.read(lambda db, owner=owner: ranking.place(db, owner, Order.TOTAL, 3, at_once))
         assert place is not None
         assert (place.rank, place.of) == (2, 2)
-    assert store.read(lambda db: ranking.place(db, Owner.TEAM, Order.TOTAL, 99, FOUND.get)) is None
+    assert store.read(lambda db: ranking.place(db, Owner.TEAM, Order.TOTAL, 99, at_once)) is None
 
 
 def test_the_cutoff_is_the_credit_of_the_last_one_of_the_best(store: Store) -> None:

@@ -54,7 +54,7 @@ from cobblestone.wire.project import (
     templates,
     upload,
 )
-from cobblestone.wire.scheduler import job, reply, request
+from cobblestone.wire.scheduler import job, reply, report, request
 from cobblestone.wire.text import reader, tree
 
 PACKAGE = Path(__file__).parents[2] / "src" / "cobblestone"
@@ -147,6 +147,7 @@ READERS: dict[str, Reader] = {
         "result stderr_out file_info error_msg msg_from_host global_preferences coprocs coproc_cuda coproc_opencl other_results"
         " other_result app_versions app_version coproc in_progress_results host_info hostid",
     ),
+    "wire.scheduler.report:without_long_stderr": Reader(report.without_long_stderr, 80_000_000, names="stderr_out result"),
     "wire.project.remote_submission:parse_call": Reader(
         remote_submission.parse_call, remote_submission.MAX_BYTES, "submit_batch",
         "batch job input_file input_template source command_line name job_name batch_name md5 job_params",
@@ -592,6 +593,7 @@ NO_READERS = {
     "service.http.connections:GuardedConnection.on_body": "httptools",
     "service.http.lean:LeanConnection.data_received": "httptools",
     "service.http.requests:answer": "our own answer",
+    "service.http.requests:read_all": "what shortens is on the list",
     "service.pages.pictures:small_picture": "Pillow",
     "service.pages.site:Site.in_language": "a page's name",
     "service.pages.site:Site.let_in": "a page's name",

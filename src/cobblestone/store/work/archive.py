@@ -166,10 +166,10 @@ def _name(tables: Tables, md5: str, instead_of: str) -> str:
 
 _OLD = f"{matching(FileDeleteState.DONE)} AND completed_time < ?"
 # No EXISTS: PostgreSQL may read the jobs of all batches for it.
-_BATCHES_TO_ARCHIVE = (
-    f"SELECT id FROM batch WHERE {TO_ARCHIVE}"
-    f" AND (SELECT 1 FROM workunit WHERE batch_id = batch.id AND {_OLD} LIMIT 1) IS NOT NULL ORDER BY id"
+_OLDEST = (
+    f"SELECT MIN(completed_time) FROM workunit WHERE batch_id = batch.id AND {matching(FileDeleteState.DONE)}"
 )
+_BATCHES_TO_ARCHIVE = f"SELECT id FROM batch WHERE {TO_ARCHIVE} AND ({_OLDEST}) < ? ORDER BY id"
 _NOTHING_LEFT = (
     f"UPDATE batch SET archived = 1 WHERE id = ? AND {TO_ARCHIVE}"
     " AND NOT EXISTS (SELECT 1 FROM workunit WHERE workunit.batch_id = batch.id)"
