@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 from tests.helpers.statistics_exports import DAY, Export, cpid, host, next_day, population, team, user
@@ -22,6 +23,7 @@ from cobblestone.statistics.folder import (
     StatisticsSettings,
 )
 from cobblestone.statistics.ingest import ingest
+from cobblestone.statistics.store import build as published_build
 from cobblestone.statistics.store import history
 from cobblestone.statistics.store.build import PublishedProject, build
 from cobblestone.statistics.store.engine import workbench, write_parquet
@@ -104,6 +106,20 @@ def found(published: PublishedFile, kind: str, project: int, key: str) -> Entity
     entity = published.find(kind, project, key)
     assert entity is not None
     return entity
+
+
+def test_publishing_takes_a_bounded_part_of_the_memory(site: Site, monkeypatch: pytest.MonkeyPatch):
+    limits: list[str] = []
+    ranked = published_build._ranked
+
+    def noting(db: duckdb.DuckDBPyConnection) -> None:
+        limits.extend(db.execute("SELECT current_setting('memory_limit')").fetchone() or ())
+        ranked(db)
+
+    monkeypatch.setattr(published_build, "_ranked", noting)
+    site.take("one", Export(NOON, [user(1, "Alice", 100, NOON)]))
+    site.publish()
+    assert limits == ["953.6 MiB"]
 
 
 def test_accounts_of_one_person_are_joined_and_their_credit_is_added(site: Site):

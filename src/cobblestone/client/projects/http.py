@@ -153,7 +153,8 @@ async def _fetch(
                 permanent=400 <= status < 500,
                 code=-224,
             )
-        if status == 200 or not _range_fits(response.headers.get("content-range", ""), offset):
+        given = response.headers.get("content-range", "").replace(" ", "").lower()
+        if status == 200 or not given.startswith(f"bytes{offset}-"):
             if status == 206:
                 return TransferOutcome(False, f"{url} answered with another range than was asked for")
             offset = 0
@@ -218,10 +219,6 @@ def _drop_tail(growing: Path) -> None:
         os.truncate(growing, max(0, size - DROPPED_TAIL))
     except OSError:
         return
-
-
-def _range_fits(header: str, offset: int) -> bool:
-    return header.replace(" ", "").lower().startswith(f"bytes{offset}-")
 
 
 def _finish(growing: Path, path: Path, info: FileInfo, code_key: str, compressed: bool) -> TransferOutcome:
