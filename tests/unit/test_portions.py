@@ -42,3 +42,9 @@ def test_it_has_a_bound():
     assert portion.size == 100
     assert Portion(5).size == 5
     assert sizes(Portion(5), (5, QUICK), (5, SLOW)) == [5, 5]
+
+
+def test_it_shrinks_no_further_where_many_wait_whose_requests_take_as_long():
+    assert sizes(Portion(100), (40, SLOW), waiting=6) == [LEAST_PORTION]
+    assert sizes(Portion(100), (40, SLOW), waiting=24) == [46]
+    assert sizes(Portion(100), (40, 2 * SLOW), waiting=24) == [20]

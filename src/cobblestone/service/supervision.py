@@ -18,7 +18,7 @@ from cobblestone.domain.errors import StoreError
 from cobblestone.domain.reasons import HealthWarning
 from cobblestone.service.context import ProcessContext, ServiceContext
 from cobblestone.service.health import STEP_LIMIT_SECONDS, DaemonHealth
-from cobblestone.store.engine.database import BACKGROUND_SECONDS, in_background
+from cobblestone.store.engine.database import background_seconds, in_background
 from cobblestone.store.engine.process_group import ProcessGroup
 from cobblestone.store.operation.processes import DaemonNote, ProcessRow, note_process, server_processes
 
@@ -217,8 +217,8 @@ class Portion:
         While nobody waits it grows: many rows in a write cost less.
         """
         seconds = time.monotonic() - began
-        if waiting and seconds > BACKGROUND_SECONDS:
-            wanted = int(n * BACKGROUND_SECONDS / seconds)
+        if waiting and seconds > (allowed := background_seconds(waiting)):
+            wanted = int(n * allowed / seconds)
         else:  # slowly where somebody waits, for the next rows may take longer each
             wanted = max(self.size, n + n // 8 + 1 if waiting else 2 * n)
         self.size = min(self._largest, max(LEAST_PORTION, wanted))

@@ -104,24 +104,23 @@ class TeamPages(Pages[ProjectSite]):
         if visit.request.method != "POST":
             return visit.show("team_create.html", typed={}, problems={}, team=team)
         form = await _form(visit, team.type)
+
+        def transact(tx: Transaction) -> None:
+            teams.update_team(tx, team.id, _profile(form), joinable="joinable" in form)
+            self._note(visit, tx, user, team, "change team")
+
         if form.get("action") == "hand_over":
             problems = await self._hand_over(visit, user, team, form)
         else:
             problems = _problems(form)
             if not problems:
                 try:
-                    await visit.write(lambda tx: self._change(visit, tx, user, team, form))
+                    await visit.write(transact)
                 except Conflict:
                     problems = {"name": _("There is already a team of this name.")}
         if not problems:
             return visit.go(f"team_display.php?teamid={team.id}")
         return visit.show("team_create.html", typed=form, problems=problems, team=team)
-
-    def _change(
-        self, visit: ProjectVisit, tx: Transaction, user: User, team: Team, form: Mapping[str, str]
-    ) -> None:
-        teams.update_team(tx, team.id, _profile(form), joinable="joinable" in form)
-        self._note(visit, tx, user, team, "change team")
 
     def _note(self, visit: ProjectVisit, tx: Transaction, user: User, team: Team, action: str) -> None:
         """Note what an operator did to somebody else's team."""

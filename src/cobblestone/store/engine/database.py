@@ -55,6 +55,13 @@ CAREFUL_SECONDS = 1.0
 #: Set where daemons run: requests that wait do not wait for their writes, and those that come meanwhile share their commit.
 in_background: ContextVar[bool] = ContextVar("in_background", default=False)
 
+
+def background_seconds(waiting: int) -> float:
+    """Return for how long writes of daemons should hold the writer while so many other writes wait."""
+    # Half of what requests take: else many connections would leave the daemons further and further behind.
+    return max(BACKGROUND_SECONDS, 0.0005 * waiting)
+
+
 log = structlog.get_logger(__name__)
 
 
@@ -347,7 +354,7 @@ class WriterThread:
         """
         connection = self._connection
         transaction = Transaction(connection)
-        longest = BACKGROUND_SECONDS if batch[0].background else LONGEST_SECONDS
+        longest = background_seconds(self.backlog()) if batch[0].background else LONGEST_SECONDS
         n_done, end = 0, time.monotonic() + longest
         try:
             connection.begin()
