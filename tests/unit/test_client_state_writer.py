@@ -101,6 +101,8 @@ def content() -> ProjectContent:
             checkpoint_cpu_time=5.0,
             checkpoint_elapsed_time=6.0,
             checkpoint_fraction_done=0.25,
+            elapsed_time=6.0,
+            fraction_done=0.25,
         ),
     )
     return ProjectContent(

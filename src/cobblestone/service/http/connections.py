@@ -143,10 +143,6 @@ class Guarded(Protocol):
         ...
 
 
-def _guarded(connections: Collection[object]) -> list[Guarded]:
-    return [cast("Guarded", each) for each in connections]
-
-
 async def close_silent_connections(server: uvicorn.Server, idle_seconds: float) -> None:
     """Close connections whose sender has been silent for ``idle_seconds``; runs until it is cancelled."""
     loop = asyncio.get_running_loop()
@@ -154,7 +150,7 @@ async def close_silent_connections(server: uvicorn.Server, idle_seconds: float) 
         await asyncio.sleep(min(5.0, idle_seconds / 2))
         silent = [
             each
-            for each in _guarded(server.server_state.connections)
+            for each in cast("Collection[Guarded]", server.server_state.connections)
             if each.overdue(loop.time() - idle_seconds)
         ]
         for connection in silent:

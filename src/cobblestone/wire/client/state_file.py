@@ -253,7 +253,9 @@ def _read_task(node: Node, adopted: StateFile, notes: list[Lenience]) -> None:
     content = adopted.contents.get(canonical_master_url(r.text("project_master_url")))
     job = content.jobs.get(r.name("result_name")) if content else None
     if job is not None:
-        job.task = TASK.read(r, started=True)
+        task = job.task = TASK.read(r, started=True)
+        task.elapsed_time = max(task.elapsed_time, task.checkpoint_elapsed_time)
+        task.fraction_done = max(task.fraction_done, task.checkpoint_fraction_done)
 
 
 def read_account(body: bytes, project: ProjectRecord) -> None:
