@@ -55,8 +55,8 @@ class ReadLimits:
         if nbytes > self.max_memory:
             raise MalformedOutput(
                 "is too large to be compared: it would take {needed} MB of memory; {left} MB are left",
-                needed=f"{min(nbytes, 10**18) // 10**6:,}",
-                left=f"{self.max_memory // 10**6:,}",
+                needed=format(min(nbytes, 10**18) // 10**6, ","),
+                left=format(self.max_memory // 10**6, ","),
             )
         return replace(self, max_memory=self.max_memory - nbytes)
 

@@ -241,11 +241,11 @@ def _difference(a: complex, b: complex) -> Words:
     """Difference of two numbers in words: absolute, and relative to the larger one."""
     try:
         absolute, scale = abs(a - b), max(abs(a), abs(b))
+        written = f"{absolute:.3g}"
         if not scale:
-            return f"{absolute:.3g}"
-        return phrase(
-            "{absolute} (relative {relative})", absolute=f"{absolute:.3g}", relative=f"{absolute / scale:.3g}"
-        )
+            return written
+        relative = f"{absolute / scale:.3g}"
+        return phrase("{absolute} (relative {relative})", absolute=written, relative=relative)
     except OverflowError:
         return phrase("too large for a floating-point number")
 
