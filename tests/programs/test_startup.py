@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 
@@ -71,7 +72,7 @@ def test_every_command_is_listed_in_one_line():
 )
 def test_a_closed_standard_stream_is_no_surprise(words: str, closed: str):
     done = subprocess.run(
-        ["sh", "-c", f"{sys.executable} -m cobblestone {words} {closed}"],
+        ["sh", "-c", f"{shlex.quote(sys.executable)} -m cobblestone {words} {closed}"],
         capture_output=True,
         text=True,
         timeout=60,

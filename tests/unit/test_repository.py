@@ -154,6 +154,13 @@ def test_packages_and_modules_are_named_after_things_of_the_field() -> None:
     assert vague == set()
 
 
+def test_placeholders_have_no_numbers() -> None:
+    """From 3.14 on Python's own sqlite3 takes a number for a name, and refuses a sequence of values."""
+    numbered = re.compile(r"[(,=+-] ?\?[1-9]\b")
+    programs = [(name_of(path), path.read_text(encoding="utf-8")) for path in modules("src/", "tests/")]
+    assert lines_with(numbered, programs) == []
+
+
 def test_no_test_is_left_out() -> None:
     evasion = re.compile(r"mark\." + r"(skip|xfail)|pytest\." + r"(skip|xfail|importorskip)\(")
     tests = [(name_of(path), path.read_text(encoding="utf-8")) for path in modules("tests/")]

@@ -160,7 +160,7 @@ class ClientDatabase:
 
     def _move(self, old: str, new: str) -> None:
         texts = (f'"{old}"', f'"{new}"', f'"{old}|', f'"{new}|')  # alone, and in front of a job's name
-        change = "CAST(replace(replace(CAST(body AS TEXT), ?1, ?2), ?3, ?4) AS BLOB)"
+        change = "CAST(replace(replace(CAST(body AS TEXT), ?, ?), ?, ?) AS BLOB)"
         with self._database:
             for table in (*_TYPES, "trickle", "credit_day", "estimated", "history", "run"):
                 sql = f"UPDATE OR REPLACE {table} SET project = ? WHERE project = ?"
@@ -307,8 +307,8 @@ class ClientDatabase:
     def add_estimated(self, project: str, day: int, device: str, credit: float, seconds: float) -> None:
         """Add to the estimated credit of a project, day and device type."""
         sql = (
-            "INSERT INTO estimated VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (project, day, device)"
-            " DO UPDATE SET credit = credit + ?4, seconds = seconds + ?5"
+            "INSERT INTO estimated VALUES (?, ?, ?, ?, ?) ON CONFLICT (project, day, device)"
+            " DO UPDATE SET credit = credit + excluded.credit, seconds = seconds + excluded.seconds"
         )
         self._mark(sql, project, day, device, credit, seconds)
 
@@ -321,8 +321,8 @@ class ClientDatabase:
 
     def add_transferred(self, day: int, up: float, down: float) -> None:
         """Add to the bytes of a day."""
-        sql = "INSERT INTO transfer_day VALUES (?1, ?2, ?3) ON CONFLICT (day) DO UPDATE SET up = up + ?2, down = down + ?3"
-        self._mark(sql, day, up, down)
+        add = "ON CONFLICT (day) DO UPDATE SET up = up + excluded.up, down = down + excluded.down"
+        self._mark(f"INSERT INTO transfer_day VALUES (?, ?, ?) {add}", day, up, down)
 
     def transferred(self, since_day: int = 0) -> list[tuple[int, float, float]]:
         """Return transferred bytes by day: number of the day, up, down."""

@@ -223,11 +223,11 @@ class SpilledStatements(Spilled[int, CreditStatement]):
         for row_id in ids if len(ids) < len(near) else near:
             if row_id in ids and row_id in near and (recent := idle_decayed(near[row_id].recent, now=now)):
                 near[row_id] = CreditStatement(near[row_id].total, recent)
-        # What is in memory as well is out of date here, and will be written again.
+        # What is in memory as well is out of date here, and will be written again; an infinite time does not pass.
         self._far.execute(
-            "UPDATE entry SET value = decayed(value, time, ?1), time = ?1"
-            " WHERE key BETWEEN ?2 AND ?3 AND value > ?4 AND ?1 - time BETWEEN ?5 AND 1e300",  # not of an infinite time
-            (now, ids.start, ids.stop - 1, SMALLEST_IDLE, DAY),
+            "UPDATE entry SET value = decayed(value, time, :now), time = :now"
+            " WHERE key BETWEEN :first AND :last AND value > :least AND :now - time BETWEEN :day AND 1e300",
+            {"now": now, "first": ids.start, "last": ids.stop - 1, "least": SMALLEST_IDLE, "day": DAY},
         )
 
 
