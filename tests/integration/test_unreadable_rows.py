@@ -6,13 +6,19 @@ from collections.abc import Callable
 from math import inf
 
 import pytest
+from tests.helpers.api_client import ApiClient
 from tests.helpers.project_world import SimHost, World
 
+from cobblestone.server.credit.trickle_daemon import TrickleCredit
 from cobblestone.server.daemons.file_deleter import purge
 from cobblestone.server.daemons.transitioner import RETRY_SECONDS, Transitioner
 from cobblestone.server.operation.alerts import row_warnings
+from cobblestone.store.credit import history
+from cobblestone.wire.scheduler.report import MsgFromHost
 
 pytestmark = pytest.mark.both_databases
+
+RUN_TIME = "<runtime>100</runtime>"
 
 
 @pytest.fixture
@@ -153,3 +159,35 @@ def test_old_jobs_are_archived_beside_one_that_cannot_be_read(world: World):
     world.now += 86400
     world.run(purge(world.ctx))
     assert world.query("SELECT id FROM workunit") == [(1,)]
+
+
+def test_a_computer_that_cannot_be_read_keeps_neither_work_nor_credit_nor_lists_from_others(world: World):
+    app = world.add_app()
+    change(world, "UPDATE app SET partial_credit = 1")
+    world.add_jobs(app, n=4)
+    ada, bob = (world.host(world.user(name)) for name in ("ada", "bob"))
+    ada.rpc(ask=1.0, instances=1)
+    ada.rpc(reports=[ada.finish(name, b"answer") for name in ada.held])
+    world.settle()  # its speed counts among those that are known
+    for host in (ada, bob):
+        world.now += 1000
+        host.rpc(ask=1.0, instances=1)
+    world.now += 5000
+    running = [sorted(host.held)[-1] for host in (ada, bob)]
+    for host, name in zip((ada, bob), running, strict=True):
+        host.rpc(trickles=[MsgFromHost(result_name=name, time=1.0, variety="trickle_credit", text=RUN_TIME)])
+    change(world, "UPDATE host SET description = '{' WHERE id = ?", ada.id)
+    assert world.run(TrickleCredit(world.ctx).step()) == 2
+    assert world.query("SELECT DISTINCT host_id FROM credit_entry WHERE kind = 'trickle'") == [(bob.id,)]
+    compute(world, bob)
+    assert f"hostid={bob.id}" in world.get("/top_hosts.php").text
+    api = ApiClient(world)
+    assert [each["id"] for each in api.get("/hosts")["hosts"]] == [bob.id]
+
+
+def test_an_entry_of_the_ledger_from_no_time_does_not_stop_the_history_of_others(world: World):
+    world.add_jobs(world.add_app(), n=2)
+    compute(world, world.host(world.user("ada")))
+    change(world, "UPDATE credit_entry SET time = 1e300 WHERE id = 1")
+    world.write(lambda tx: history.follow_ledger(tx, now=world.now))
+    assert world.value("SELECT SUM(n_results) FROM credit_day WHERE owner = 'user'") == 1

@@ -84,6 +84,12 @@ def workunits(db: Database, ids: Sequence[int]) -> dict[WorkunitId, Workunit]:
     return {found.id: found for found in db.load_in(WORKUNITS, "workunit WHERE id IN (??)", ids)}
 
 
+def readable_workunits(db: Database, ids: Sequence[int]) -> dict[WorkunitId, Workunit]:
+    """Return workunits by id; those that are missing or cannot be read are left out."""
+    rows = db.query_in(f"SELECT {WORKUNITS.columns} FROM workunit WHERE id IN (??)", ids)
+    return {found.id: found for found in db.readable(WORKUNITS.load, rows)}
+
+
 def workunit_by_name(db: Database, name: str) -> Workunit | None:
     """Return a workunit by name, or None."""
     return db.first(WORKUNITS, "workunit WHERE name = ?", (name,))
