@@ -16,9 +16,10 @@ from tests.helpers.postgres_server import PostgresServer
 
 from cobblestone.domain.errors import Busy, StoreError
 from cobblestone.store.engine.database import Store
+from cobblestone.store.maintenance import upgrade as upgrading
 from cobblestone.store.maintenance.snapshot import fill_database
 from cobblestone.store.maintenance.steps import Schema
-from cobblestone.store.maintenance.upgrade import current_revision, upgrade
+from cobblestone.store.maintenance.upgrade import check_revision, current_revision, upgrade
 from cobblestone.store.people import users
 from cobblestone.store.schema.project import PROJECT
 
@@ -91,6 +92,19 @@ def test_an_upgrade_keeps_the_old_database_beside_the_new_one(database: Path, tm
     assert "author" in columns  # type: ignore[operator]  # names of columns
     assert titles == [("changed by the step",)]
     assert revision == "9999"
+
+
+def test_before_a_start_it_is_said_that_there_is_no_room_for_the_upgrade(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(upgrading, "ROOM_FACTOR", 1e9)
+    schema = steps(tmp_path, "")
+    check_revision(database, PROJECT, replaces=("here", 1))  # nothing is to be upgraded
+    check_revision(database, schema)  # who only reads needs no room
+    with pytest.raises(StoreError, match="MB of free disk"):
+        check_revision(database, schema, replaces=("here", 1))
+    with pytest.raises(StoreError, match=r"MB of free disk.*Nothing was changed"):
+        upgrade(database, schema)
 
 
 @pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])

@@ -401,6 +401,7 @@ def test_the_api_lists_checks_and_findings(lived_in: World):
     [
         ("UPDATE result SET outcome = 77 WHERE id = 1", "next_step", "Result with id 1 (KeyError: 77)"),
         ("UPDATE host SET description = '{'", "gpus", "Host with id 1 (DecodeError: "),
+        ("UPDATE app SET limits = '{' WHERE id = 1", "versions", "App with id 1 (DecodeError: "),
         ("UPDATE workunit SET input_files = '[1]'", "input_files", "ValidationError: Expected `object`"),
     ],
 )

@@ -13,8 +13,10 @@ from tests.helpers.project_world import SimHost, World, failed, succeeded
 
 from cobblestone.domain.work import JobLimits, ReplicationRules
 from cobblestone.policy.dispatch.catalogue import Assignment
+from cobblestone.server.daemons.file_deleter import purge
 from cobblestone.service.http import requests
 from cobblestone.store.engine.database import Transaction
+from cobblestone.store.operation import interventions
 from cobblestone.store.people import users
 from cobblestone.store.work import dispatch, messages
 from cobblestone.store.work.rows import result_text
@@ -410,6 +412,36 @@ def test_messages_to_jobs_that_are_gone_do_not_keep_back_those_to_running_ones(w
     sent = world.query("SELECT text FROM msg_to_host WHERE sent_time IS NOT NULL ORDER BY id")
     assert sent == [(str(number),) for number in range(20)]
     assert len(host.rpc().all("trickle_down")) == 5
+    assert (
+        world.query("SELECT id FROM msg_to_host WHERE sent_time IS NULL") == []
+    )  # no request reads them again
+
+
+def test_messages_wait_for_a_running_job_that_the_client_does_not_name_and_go_with_it_into_the_archive(
+    world: World,
+):
+    from cobblestone.domain.values import HostId
+
+    batch = world.add_jobs(world.add_app(), n=1)
+    host = world.host(world.user("alice"))
+    host.rpc(ask=1)
+    (name,) = host.new_results()
+    world.write(
+        lambda tx: messages.send_trickle_down(
+            tx, HostId(host.id), result_name=name, text="<stop_at>7</stop_at>", now=world.now
+        )
+    )
+    del host.held[name]  # as a client without a list of all its jobs
+    assert not host.rpc(other_results_listed=False).has("trickle_down")
+    assert world.value("SELECT COUNT(*) FROM msg_to_host WHERE sent_time IS NULL") == 1
+    world.write(lambda tx: tx.execute("UPDATE workunit SET batch_id = NULL WHERE batch_id = ?", (batch.id,)))
+    world.write(lambda tx: interventions.cancel_workunit(tx, 1, now=world.now))
+    for _ in range(3):  # its deadline passes, its files go, and then it
+        world.now += 100 * 86400
+        world.settle()
+        world.run(purge(world.ctx))
+    assert world.value("SELECT COUNT(*) FROM workunit") == 0
+    assert world.value("SELECT COUNT(*) FROM msg_to_host") == 0
 
 
 def test_the_weak_authenticator_works_for_the_scheduler_only(world: World):

@@ -797,6 +797,16 @@ def test_unknown_things_are_not_found(project: Project):
 # -- administration ------------------------------------------------------------------------------------------
 
 
+def test_teams_are_listed_and_joined_however_many_there_are(project: Project, world: World):
+    user = project.admin.create_user("a@example.org", "A", password="long enough")
+    rows = [(f"Team {n}", f"team {n}", user.id) for n in range(1, 2002)]
+    insert = "INSERT INTO team (name, name_lc, founder_id) VALUES (?, ?, ?)"
+    world.write(lambda tx: tx.execute_many(insert, rows))
+    assert [each.id for each in project.admin.teams()] == list(range(1, 2002))
+    assert project.admin.join_team("2001", user.id).name == "Team 2001"
+    assert project.admin.join_team("team 1999", user.id).id == 1999
+
+
 def test_the_operator_s_part(project: Project):
     admin = project.admin
     token = admin.create_token("bob", ["read"], days=1)
@@ -808,8 +818,10 @@ def test_the_operator_s_part(project: Project):
     team = admin.create_team("Reds", user.id)
     other = admin.create_user("b@example.org", "B")
     assert admin.join_team("reds", other.id).id == team.id
-    with pytest.raises(NotFound, match="Known: Reds"):
-        admin.join_team("blues", other.id)
+    assert admin.join_team(str(team.id), other.id).id == team.id
+    for unknown in ("blues", "99"):
+        with pytest.raises(NotFound, match="There is no team"):
+            admin.join_team(unknown, other.id)
     assert [each.team_id for each in admin.users()] == [team.id, team.id]
     assert admin.add_news("Hello", "World").id == 1
     assert project.status().counts.users == 2

@@ -540,14 +540,19 @@ def test_many_computers_are_counted_and_shown_page_by_page(crowded: World) -> No
 
 def test_a_page_of_many_computers_reads_only_its_own(crowded: World, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[object] = []
-    load = Database.load
 
-    def noted(self: Database, *arguments: Any) -> list[Any]:
-        found = load(self, *arguments)
-        loaded.extend(found)
-        return found
+    def note(name: str) -> None:
+        load = getattr(Database, name)
 
-    monkeypatch.setattr(Database, "load", noted)
+        def noted(self: Database, *arguments: Any) -> list[Any]:
+            found = list(load(self, *arguments))
+            loaded.extend(found)
+            return found
+
+        monkeypatch.setattr(Database, name, noted)
+
+    note("load")
+    note("readable")
     crowded.get("/hosts_user.php?userid=1&page=100")
     assert 25 <= len(loaded) <= 30
     loaded.clear()

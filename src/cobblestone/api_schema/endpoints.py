@@ -117,7 +117,7 @@ SET_RIGHTS = Endpoint("PUT", "/users/{user_id:int}/rights", Scope.MANAGE, "peopl
 WITHDRAW_RIGHTS = Endpoint("DELETE", "/users/{user_id:int}/rights", Scope.MANAGE, "people", people.UserDetails)
 CREATE_TEAM = Endpoint("POST", "/teams", Scope.MANAGE, "people", people.Team,
     body=people.NewTeam, status=201, idempotent=True, problems=(404, 409))
-LIST_TEAMS = Endpoint("GET", "/teams", Scope.READ, "people", people.TeamList)
+LIST_TEAMS = Endpoint("GET", "/teams", Scope.READ, "people", people.TeamList, query=people.TeamsQuery)
 JOIN_TEAM = Endpoint("POST", "/teams/{team_id:int}/members", Scope.MANAGE, "people", people.Team, body=people.TeamMember)
 CREATE_TOKEN = Endpoint("POST", "/tokens", Scope.MANAGE, "tokens", people.CreatedToken,
     body=people.NewToken, status=201, problems=(404,))

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from cobblestone.api_schema.apps import AppName
-from cobblestone.api_schema.values import Body, FilledLine, Id, Line, PageQuery, Query, Reply, Text
+from cobblestone.api_schema.values import Body, FilledLine, Id, Line, PageQuery, Position, Query, Reply, Text
 from cobblestone.domain.people import Scope
 from cobblestone.domain.work import TaskState
 
@@ -162,8 +162,15 @@ class Team(Reply, frozen=True):
     total_credit: float
 
 
+class TeamsQuery(Query, frozen=True):
+    """Which teams."""
+
+    name: FilledLine | None = None  #: the one that is called so
+    after: Position = 0  #: only larger ids
+
+
 class TeamList(Reply, frozen=True):
-    """Teams in the order of their ids."""
+    """Teams in the order of their ids, at most 1000: ask for more ``after`` the last one."""
 
     teams: list[Team]
 

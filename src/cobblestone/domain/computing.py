@@ -45,9 +45,8 @@ class ComputingPreferences:
     niu_suspend_cpu_usage: float = 50.0
     hours: Hours = Hours()
     network_hours: Hours = Hours()
-    day_hours: Mapping[int, Hours] = field(
-        default_factory=dict[int, Hours]
-    )  #: by day of the week, 0 = Sunday
+    #: by day of the week, 0 = Sunday
+    day_hours: Mapping[int, Hours] = field(default_factory=dict[int, Hours])
     day_network_hours: Mapping[int, Hours] = field(default_factory=dict[int, Hours])
     leave_apps_in_memory: bool = False
     work_buf_min_days: float = 0.1
@@ -77,9 +76,8 @@ class ComputingPreferences:
     network_unmetered_only: bool = False  #: no transfers over a connection that the system calls metered
     connection_interval_days: float = 0.0  #: contacts with projects lie at least so far apart
     temperature_pause: float = 0.0  #: degrees Celsius of the hottest sensor at which computing stops
-    temperature_throttle: float = (
-        0.0  #: degrees from which it slows down, the more the nearer it comes to the pause
-    )
+    #: degrees from which it slows down, the more the nearer it comes to the pause
+    temperature_throttle: float = 0.0
 
     mod_time: float = 0.0  #: Unix seconds
     source_project: str = ""
@@ -197,9 +195,8 @@ class ClientConfig:
     fetch_on_update: bool = False
     http_transfer_timeout: float = 300.0
     http_transfer_timeout_bps: float = 10.0
-    ignore_gpus: Mapping[str, frozenset[int]] = field(
-        default_factory=dict[str, "frozenset[int]"]
-    )  #: type: instances
+    #: type: instances
+    ignore_gpus: Mapping[str, frozenset[int]] = field(default_factory=dict[str, "frozenset[int]"])
     max_event_log_lines: int = 2000
     max_file_xfers: int = 8
     max_file_xfers_per_project: int = 2
@@ -221,9 +218,8 @@ class ClientConfig:
     start_delay: float = 0.0
     stderr_head: bool = False
     suppress_net_info: bool = False
-    use_containers: bool = (
-        False  #: jobs in containers also where others are kept in the sandbox, which these cannot be
-    )
+    #: jobs in containers also where others are kept in the sandbox, which these cannot be
+    use_containers: bool = False
     suspended_gpus: Mapping[str, frozenset[int]] = field(default_factory=dict[str, "frozenset[int]"])
     """Ours: instances that the volunteer has switched off, by type."""
 

@@ -13,6 +13,7 @@
     │   ├── Conflict               the row changed, or a name is taken
     │   ├── NotAllowed             the caller has no right to it
     │   └── Busy                   another process holds the project
+    ├── UnreadableRow              a row of the database does not hold what it should; the database itself is well
     ├── ConfigError                a settings file, folder or command line is wrong
     └── JobError                   a project's own function failed, or a job description is wrong
 
@@ -80,6 +81,10 @@ class NotAllowed(StoreError):
 
 class Busy(StoreError):
     """Another process is using this project."""
+
+
+class UnreadableRow(CobblestoneError):
+    """A row of the database cannot be read, as after a change by hand; the others can."""
 
 
 class ConfigError(CobblestoneError):

@@ -61,9 +61,8 @@ def plan_processes(wishes: Sequence[str], *, first_port: int, sqlite: bool) -> l
         base = _name(text, roles)
         planned += [(f"{base}-{copy}" if copies > 1 else base, roles) for copy in range(1, copies + 1)]
     if len({name for name, _ in planned}) < len(planned):
-        raise ConfigError(
-            "--process: two of them have the same roles. Write ROLES*NUMBER for several copies."
-        )
+        text = "--process: two of them have the same roles. Write ROLES*NUMBER for several copies."
+        raise ConfigError(text)
     web_first = sorted(planned, key=lambda item: (Role.WEB not in item[1], not item[1] & HTTP_ROLES))
     ports = {name: first_port + place for place, (name, _) in enumerate(web_first)}
     return [Process(name=name, roles=roles, port=ports[name]) for name, roles in planned]

@@ -206,9 +206,8 @@ class _Copy:
             if self._late_files(self._database(rows)):
                 break
         else:
-            raise StoreError(
-                "Files disappear faster than they can be copied. Try again when there is less activity."
-            )
+            text = "Files disappear faster than they can be copied. Try again when there is less activity."
+            raise StoreError(text)
         for path in contents.further_databases:
             if path.exists():
                 self._report(path.name, 0.0)
@@ -225,9 +224,8 @@ class _Copy:
                 return
             shutil.rmtree(self._target)
             self._target.mkdir(mode=0o700)
-        raise StoreError(
-            "Files change faster than they can be copied. Try again when there is less activity."
-        )
+        text = "Files change faster than they can be copied. Try again when there is less activity."
+        raise StoreError(text)
 
     def _tree(self, folder: Path) -> None:
         for path in sorted(folder.iterdir()):
@@ -436,7 +434,6 @@ def _read_manifest(root: Path, shown: Path) -> BackupManifest:
     except msgspec.DecodeError as error:
         raise StoreError(f"{shown}: {BACKUP_MANIFEST} is damaged. Take another backup.") from error
     if manifest.format > FORMAT:
-        raise StoreError(
-            f"{shown} was made by a newer cobblestone ({manifest.cobblestone}). Install that version."
-        )
+        text = f"{shown} was made by a newer cobblestone ({manifest.cobblestone}). Install that version."
+        raise StoreError(text)
     return manifest

@@ -39,9 +39,8 @@ def take_folder(root: Path, lock_file: Path, *, what: str, shared: bool = False)
         handle.seek(0)
         owner = handle.read().strip() or "another process"
         handle.close()
-        raise Busy(
-            f"The {what} in {root} is already open in {owner}. Stop that first, or use its address."
-        ) from error
+        text = f"The {what} in {root} is already open in {owner}. Stop that first, or use its address."
+        raise Busy(text) from error
     handle.seek(0)
     handle.truncate()
     handle.write(f"process {os.getpid()}")

@@ -42,9 +42,8 @@ def free_port(host: str, *, first: int) -> int:
     for port in range(first, first + PORTS_TRIED):
         if port_is_free(host, port):
             return port
-    raise ConfigError(
-        f"No port between {first} and {first + PORTS_TRIED - 1} is free on {host}. Give one: --port N"
-    )
+    text = f"No port between {first} and {first + PORTS_TRIED - 1} is free on {host}. Give one: --port N"
+    raise ConfigError(text)
 
 
 def port_is_free(host: str, port: int) -> bool:
@@ -79,9 +78,8 @@ def settings_of_new(
         ConfigError: the folder is not empty, a value is wrong, or no port is free; the text says what to do.
     """
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise ConfigError(
-            f"{root} is not an empty folder. Give another name, or delete it first if you do not need it."
-        )
+        text = f"{root} is not an empty folder. Give another name, or delete it first if you do not need it."
+        raise ConfigError(text)
     port = wish.port or port_of(wish.url) or free_port(wish.host, first=first_port)
     url = wish.url or f"http://{address_to_show(wish.host)}:{port}/"
     values: dict[str, dict[str, object]] = {

@@ -36,9 +36,8 @@ class World:
     release: float = 1.0  #: speed of the CPU versions that come at half time / that of those before
     gpus: float = 0.3  #: share of the computers that compute with a GPU
     noisy: float = 0.0  #: share of the computers whose run times scatter by 0.5 rather than 0.15
-    trouble: float = (
-        0.01  #: of results wrong on the worst computers; the best have a hundredth of this, at least 0.001
-    )
+    #: of results wrong on the worst computers; the best have a hundredth of this, at least 0.001
+    trouble: float = 0.01
     fails: float = 0.005  #: share of the jobs that crash
     leaving: float = 0.3  #: share of the computers that come or go in the time
     mixed: bool = False  #: projects differ in bias, error, early exits, constancy and devices

@@ -131,9 +131,8 @@ PEERS_FOR_HALF = 4
 class ReportRecord:
     """The record of a computer at one project."""
 
-    reported: Amounts | None = (
-        NOTHING  #: the client's totals that the next difference is taken from; None: it never stated any
-    )
+    #: the client's totals that the next difference is taken from; None: it never stated any
+    reported: Amounts | None = NOTHING
     fallen: Amounts | None = None  #: totals that were lower than before, until the next contact tells why
     fallen_contact: int = 0  #: number of the contact that stated them
     held: Amounts = NOTHING  #: reported, and not counted yet
@@ -147,9 +146,8 @@ class Meter:
 
     first_contact: float  #: Unix seconds, the manager's clock
     contact: float
-    contacts: int = (
-        0  #: so far; each answer has the number of its contact, which the next request brings back
-    )
+    #: so far; each answer has the number of its contact, which the next request brings back
+    contacts: int = 0
     counted: Amounts = NOTHING  #: since the first contact
     spare_cpu_seconds: float = 0.0  #: device time that was there and not used
     spare_gpu_seconds: float = 0.0
@@ -173,9 +171,8 @@ class Counted:
     project_id: int
     counted: Amounts
     kept_back: Amounts  #: newly held or disputed; negative where something held before is counted now
-    limits: tuple[
-        str, ...
-    ] = ()  #: those that kept something back: ``device_time``, ``speed``, ``crowd``, ``jobs``
+    #: those that kept something back: ``device_time``, ``speed``, ``crowd``, ``jobs``
+    limits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,9 +182,8 @@ class ContactAccounting:
     meter: Meter
     records: Mapping[int, ReportRecord]  #: of the projects that were reported
     entries: tuple[Counted, ...] = ()
-    notes: Mapping[int, str] = field(
-        default_factory=dict[int, str]
-    )  #: ``no_totals``, ``first_contact``, ``fell``, ``restarted``
+    #: ``no_totals``, ``first_contact``, ``fell``, ``restarted``
+    notes: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
 def count_contact(

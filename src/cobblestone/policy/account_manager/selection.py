@@ -53,9 +53,8 @@ class CandidateProject:
     keywords: Mapping[int, float] = field(default_factory=dict[int, float])  #: part of its jobs that have it
     versions: frozenset[OfferedVersion] = frozenset()
     closed: Reason | None = None  #: why no one is sent there now
-    dryness: Mapping[str, float] = field(
-        default_factory=dict[str, float]
-    )  #: by device: part of requests without success
+    #: by device: part of requests without success
+    dryness: Mapping[str, float] = field(default_factory=dict[str, float])
     work: float = 0.0  #: done and expected, see `Balance`
 
 

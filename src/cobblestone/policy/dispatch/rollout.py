@@ -28,9 +28,8 @@ class RolloutState(StrEnum):
 class RolloutPlan:
     """The growth of a version's part of the hosts."""
 
-    stages: tuple[
-        float, ...
-    ] = ()  #: parts of the hosts, growing, each in (0, 1]; the last one is where it ends
+    #: parts of the hosts, growing, each in (0, 1]; the last one is where it ends
+    stages: tuple[float, ...] = ()
     max_error_rate: float = 0.1  #: gate: above it the roll-out is held
     min_results: int = 20  #: results of the current stage that a step needs
     min_seconds: float = 3600.0  #: least duration of a stage

@@ -197,9 +197,8 @@ class Transition:
     """What to do with a workunit now, and when to check it again."""
 
     effects: tuple[LifecycleEffect, ...] = ()
-    next_check: float | None = (
-        None  #: Unix seconds, the new ``transition_time``; None = only when something happens
-    )
+    #: Unix seconds, the new ``transition_time``; None = only when something happens
+    next_check: float | None = None
     reasons: tuple[Reason, ...] = ()  #: why, in the order of the effects
 
 

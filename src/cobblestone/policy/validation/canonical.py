@@ -53,9 +53,8 @@ class OutputCheck:
     usable: bool
     problem: Reason | None = None  #: why it is not usable
     transient: bool = False  #: not usable *now* (disk away, check ran out of time): look again later
-    assigned_credit: float | None = (
-        None  #: what the project's own function says that it is worth, if there is one
-    )
+    #: what the project's own function says that it is worth, if there is one
+    assigned_credit: float | None = None
 
 
 @value(kw_only=True)
@@ -64,12 +63,10 @@ class ValidationReport:
 
     checked: tuple[OutputCheck, ...]
     matches: frozenset[Pair] = frozenset()  #: compared pairs that agree, in either order
-    differences: Mapping[Pair, Reason] = field(
-        default_factory=dict[Pair, Reason]
-    )  #: others: where they differ
-    undecided: Mapping[Pair, Reason] = field(
-        default_factory=dict[Pair, Reason]
-    )  #: the rest, which could not be compared: why
+    #: others: where they differ
+    differences: Mapping[Pair, Reason] = field(default_factory=dict[Pair, Reason])
+    #: the rest, which could not be compared: why
+    undecided: Mapping[Pair, Reason] = field(default_factory=dict[Pair, Reason])
 
 
 @value(kw_only=True)

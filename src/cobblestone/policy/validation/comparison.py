@@ -279,9 +279,8 @@ class Agreement:
     """The result of a comparison."""
 
     match: bool
-    reasons: tuple[
-        Reason, ...
-    ] = ()  #: where the outputs differ, at most `MAX_REASONS`; empty when they match
+    #: where the outputs differ, at most `MAX_REASONS`; empty when they match
+    reasons: tuple[Reason, ...] = ()
 
 
 def kind_named(name: str, kinds: Kinds = COMPARISON_KINDS) -> ComparisonKind:

@@ -91,17 +91,18 @@ class Administration:
 
     def teams(self) -> list[people.Team]:
         """Return all teams."""
-        return self._call(endpoints.LIST_TEAMS).teams
+        found: list[people.Team] = []
+        while page := self._call(endpoints.LIST_TEAMS, after=found[-1].id if found else 0).teams:
+            found += page
+        return found
 
     def join_team(self, team: str, user_id: int) -> people.Team:
         """Add a user to a team, given by name or id.  Raises NotFoundError."""
-        known = self.teams()
-        fits = [each for each in known if each.name.lower() == team.lower() or str(each.id) == team]
-        if not fits:
-            raise NotFoundError(
-                f"There is no team {team!r}. Known: {', '.join(each.name for each in known) or 'none'}."
-            )
-        return self._call(endpoints.JOIN_TEAM, fits[0].id, body=people.TeamMember(user=user_id))
+        fits = self._call(endpoints.LIST_TEAMS, name=team).teams
+        if not fits and not team.isdecimal():
+            raise NotFoundError(f"There is no team {team!r}. See: cobblestone team list")
+        team_id = fits[0].id if fits else int(team)
+        return self._call(endpoints.JOIN_TEAM, team_id, body=people.TeamMember(user=user_id))
 
     def add_news(self, title: str, text: str) -> people.News:
         """Publish a news item; clients show it as a notice."""

@@ -114,9 +114,8 @@ class AccountRpc:
         wanted = wire.parse_login_token_lookup(request.url.query)
         found = await self._ctx.store.aread(partial(_token_owner, wanted=wanted, now=now))
         if found is None:
-            raise wire.WebRpcFailure(
-                wire.WebRpcError.NOT_FOUND, "The token is wrong or older than a day: make a new one"
-            )
+            text = "The token is wrong or older than a day: make a new one"
+            raise wire.WebRpcFailure(wire.WebRpcError.NOT_FOUND, text)
         user, team = found
         team_name = "" if team is None else team.name
         key = _key_for_password(user)

@@ -69,9 +69,8 @@ def _private_key(folder: ProjectFolder) -> rsa.RSAPrivateKey:
     try:
         key = serialization.load_pem_private_key(folder.ownership_private.read_bytes(), None)
     except (OSError, TypeError, ValueError) as error:
-        raise ConfigError(
-            f"The key {folder.ownership_private} cannot be used: {error}. Restore it from a backup."
-        ) from error
+        text = f"The key {folder.ownership_private} cannot be used: {error}. Restore it from a backup."
+        raise ConfigError(text) from error
     if not isinstance(key, rsa.RSAPrivateKey):
         raise ConfigError(f"The key {folder.ownership_private} is not an RSA key. Restore it from a backup.")
     return key

@@ -279,9 +279,8 @@ class AccountSecurity(AccountLinks[User]):
         try:
             return base64.b32decode(self._seal.decrypt(sealed.encode()))
         except InvalidToken as error:
-            raise StoreError(
-                "A second factor cannot be read: keys/secret is not the project's own."
-            ) from error
+            text = "A second factor cannot be read: keys/secret is not the project's own."
+            raise StoreError(text) from error
 
     # -- the end ------------------------------------------------------------------------------------
 

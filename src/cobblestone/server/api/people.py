@@ -58,9 +58,8 @@ async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
         raise ApiProblem(422, "bad_email", f"{email!r} is not an e-mail address.")
     _check_name(body.name)
     if body.password and len(body.password) < settings.min_password_length:
-        raise ApiProblem(
-            422, "bad_password", f"A password needs at least {settings.min_password_length} characters here."
-        )
+        text = f"A password needs at least {settings.min_password_length} characters here."
+        raise ApiProblem(422, "bad_password", text)
     password = body.password or secrets.token_urlsafe(16)
     try:
         user = await Accounts(call.ctx).create(
@@ -74,9 +73,8 @@ async def create_user(call: Call, body: schema.NewUser) -> schema.CreatedUser:
         )
     except wire.WebRpcFailure as failure:
         taken = failure.error is wire.WebRpcError.NOT_UNIQUE
-        raise ApiProblem(
-            409, "email_taken" if taken else "account_refused", f"No account was created: {failure}"
-        ) from failure
+        text = f"No account was created: {failure}"
+        raise ApiProblem(409, "email_taken" if taken else "account_refused", text) from failure
     created = form_of(schema.CreatedUser, user, **_user_fields(user))
     return await call.write(lambda tx: created)
 
@@ -123,14 +121,12 @@ def _check_profile(changes: dict[str, Any]) -> None:
         _check_name(changes["name"])
     url = changes.get("url", "")
     if url and not url.startswith(("https://", "http://")):
-        raise ApiProblem(
-            422, "bad_url", f"{url!r} is not a web address: it must begin with https:// or http://."
-        )
+        text = f"{url!r} is not a web address: it must begin with https:// or http://."
+        raise ApiProblem(422, "bad_url", text)
     language = changes.get("language", "")
     if language not in ("", *LANGUAGES):
-        raise ApiProblem(
-            422, "bad_language", f"There is no language {language!r} here. Known: {', '.join(LANGUAGES)}."
-        )
+        text = f"There is no language {language!r} here. Known: {', '.join(LANGUAGES)}."
+        raise ApiProblem(422, "bad_language", text)
 
 
 def _user_details(db: Database, user: User, now: float) -> schema.UserDetails:
@@ -198,9 +194,9 @@ async def create_team(call: Call, body: schema.NewTeam) -> schema.Team:
 
 
 @answers(endpoints.LIST_TEAMS)
-async def list_teams(call: Call) -> schema.TeamList:
+async def list_teams(call: Call, query: schema.TeamsQuery) -> schema.TeamList:
     """List teams."""
-    found = await call.read(lambda db: users.list_teams(db, limit=1000))
+    found = await call.read(lambda db: users.list_teams(db, name=query.name, after=query.after))
     return schema.TeamList(teams=[_team(team) for team in found])
 
 
@@ -240,9 +236,8 @@ async def create_token(call: Call, body: schema.NewToken) -> schema.CreatedToken
     """
     secret = credentials.new_secret()
     if Scope.COMPUTE in body.scopes:
-        raise ApiProblem(
-            422, "bad_scope", "The scope 'compute' is for browsers, which get it from POST /browsers."
-        )
+        text = "The scope 'compute' is for browsers, which get it from POST /browsers."
+        raise ApiProblem(422, "bad_scope", text)
     if Scope.ACCOUNT in body.scopes:
         raise ApiProblem(
             422,

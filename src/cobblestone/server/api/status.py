@@ -132,9 +132,8 @@ async def send_trickle(call: Call, body: schema.NewTrickle) -> schema.SentTrickl
         if result is None:
             raise NotFound(f"There is no result called {body.result}.")
         if result.server_state is not ServerState.IN_PROGRESS or result.host_id is None:
-            raise Conflict(
-                f"{result.name} is not in progress on any computer, so the message would not arrive."
-            )
+            text = f"{result.name} is not in progress on any computer, so the message would not arrive."
+            raise Conflict(text)
         return schema.SentTrickle(
             id=messages.send_trickle_down(
                 tx, result.host_id, result_name=result.name, text=body.text, now=call.now

@@ -109,7 +109,8 @@ class OfferCache:
         # A job that is committed to a version keeps it, also when it was superseded meanwhile.
         every = {app.id: list[AppVersion]() for app in found}
         for version in apps.list_versions(db, deprecated=True):
-            every[version.app_id].append(version)
+            if version.app_id in every:  # else its app cannot be read
+                every[version.app_id].append(version)
         versions = {
             app.id: tuple(
                 each for each in every[app.id] if app.dispatch.homogeneous_app_version or not each.deprecated

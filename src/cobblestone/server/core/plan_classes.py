@@ -116,16 +116,14 @@ def _plan_class(name: str, values: object, source: str) -> PlanClass:
         raise ConfigError(f"{where}: {find_fault(error, table, PlanClass).message}") from error
     _check_numbers(found, where)
     if name == CONTAINER_CLASS and not found.docker:
-        raise ConfigError(
-            f"{where} is that of apps in containers: write docker = true, or choose another name."
-        )
+        text = f"{where} is that of apps in containers: write docker = true, or choose another name."
+        raise ConfigError(text)
     for key, pattern in (("os_regex", found.os_regex), ("cpu_vendor_regex", found.cpu_vendor_regex)):
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ConfigError(
-                f"{where}: {key} = {pattern!r} is not a regular expression: {error}."
-            ) from error
+            text = f"{where}: {key} = {pattern!r} is not a regular expression: {error}."
+            raise ConfigError(text) from error
     return found
 
 

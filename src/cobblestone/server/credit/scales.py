@@ -195,9 +195,8 @@ def kept_scales(folder: ProjectFolder) -> dict[str, float]:
     except FileNotFoundError:
         return {}
     except (OSError, RemoteProtocolError, json.JSONDecodeError) as error:
-        raise ConfigError(
-            f"{path} cannot be read: {error}. Remove it, and run `cobblestone scales apply` again."
-        ) from error
+        text = f"{path} cannot be read: {error}. Remove it, and run `cobblestone scales apply` again."
+        raise ConfigError(text) from error
 
 
 def update_scales(

@@ -5,6 +5,8 @@ Each message is handled once: its mark and its ledger entry are one write.
 
 from __future__ import annotations
 
+from functools import partial
+
 from cobblestone.domain.values import UserId
 from cobblestone.domain.work import Result, ServerState
 from cobblestone.policy.credit import book as books
@@ -48,7 +50,9 @@ class TrickleCredit:
         for message in waiting:
             result = results.get(message.result_name)
             if result is not None and result.app_id in paying:
-                batch.grant(message, result)
+                list(
+                    tx.readable(partial(batch.grant, message), [result])
+                )  # perhaps its computer cannot be read
             messages.mark_handled(tx, message.id)
         batch.save()
         return len(waiting)
@@ -65,14 +69,15 @@ class _Batch:
         self._returned: dict[UserId, float] = {}
         seconds = ledger.trickle_seconds(tx, [result.id for result in results])
         self._book.messages = {result.id: (seconds[result.id], result.granted_credit) for result in results}
-        self._workunits = work.workunits(tx, sorted({result.workunit_id for result in results}))
+        wanted = sorted({result.workunit_id for result in results})
+        self._workunits = work.readable_workunits(tx, wanted)
         known = ctx.offers.get(tx).catalogue.population
         self._rules = books.TrickleRules(median_speed=known.median, percentile_95_speed=known.percentile_95)
         self._entries: list[ledger.CreditEntry] = []
 
     def grant(self, message: StoredTrickle, result: Result) -> None:
         """Add the credit for one message."""
-        if result.host_id is None or result.user_id is None:
+        if result.host_id is None or result.user_id is None or result.workunit_id not in self._workunits:
             return
         if result.user_id not in self._returned:
             open_, self._returned[result.user_id] = ledger.open_and_returned(

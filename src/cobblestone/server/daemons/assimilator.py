@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Set
 from functools import partial
 from pathlib import Path
 
+import structlog
+
 from cobblestone.domain.apps import App
 from cobblestone.domain.errors import JobError, StoreError
 from cobblestone.domain.texts import folder_name
-from cobblestone.domain.values import ResultId, WorkunitId
+from cobblestone.domain.values import AppId, ResultId, WorkunitId
 from cobblestone.domain.work import AssimilateState, WorkunitError
 from cobblestone.ops.files import write_durably
 from cobblestone.policy.lifecycle.states import WorkunitView
@@ -29,10 +32,14 @@ from cobblestone.store.work import lifecycle
 from cobblestone.store.work.lifecycle import ToAssimilate
 from cobblestone.store.work.uploads import StoredOutput, output_content, outputs_of_results
 
+log = structlog.get_logger(__name__)
+
 BATCH = 200
 RETRY_SECONDS = 10.0
 LONGEST_RETRY_SECONDS = 3600.0
 FOLDER_PREFIX = "folder:"
+#: In place of an app whose row cannot be read: its jobs wait, the others do not.
+UNREADABLE = App(id=AppId(0), name="", assimilator="?")
 
 Work = list[tuple[App, ToAssimilate, list[StoredOutput]]]
 
@@ -63,7 +70,7 @@ class Assimilator:
             # Without a handler the outputs stay in the store for the batch, and many workunits share a write.
             done = [item.view for app, item, _ in work if not app.assimilator]
             if done:
-                await self._ctx.store.awrite(partial(self._transact, lease=lease, done=done, amounts={}))
+                await self._record(done, lease)
             others = [each for each in work if each[0].assimilator][: self.side_work.room]
             for app, item, outputs in others:
                 # On the lease under which it was read: who hung since may have another one, and not know what was done meanwhile.
@@ -73,9 +80,24 @@ class Assimilator:
             await self.side_work.wait(begun)
         return len(done) + len(begun)
 
+    async def _record(self, done: list[WorkunitView], lease: Lease) -> None:
+        """Record workunits without a handler, one by one if one of them spoils the write for all."""
+        write = partial(self._transact, lease=lease, amounts={})
+        try:
+            await self._ctx.store.awrite(partial(write, done=done))
+        except StoreError:
+            raise
+        except Exception:
+            log.exception("assimilation_failed_of_batch", workunits=len(done))
+            for view in done:
+                async with self.side_work.attempt(view.workunit.id):
+                    await self._ctx.store.awrite(partial(write, done=[view]))
+
     async def _handle(self, app: App, item: ToAssimilate, outputs: list[StoredOutput], lease: Lease) -> None:
         """Deliver one workunit, and record it."""
         workunit = item.view.workunit
+        if app is UNREADABLE:
+            raise JobError(f"Its app, {workunit.app_id}, cannot be read. See the log, or: cobblestone doctor")
         await bring_outputs(self._ctx.storage, self._ctx.folder.upload, outputs)
         amount = await self._hand_over(app, item, outputs, lease)
         pays = not workunit.error_mask and pays_after_assimilation(app)
@@ -165,7 +187,7 @@ def _load(db: Database, *, now: float, shards: Shards, busy: Set[WorkunitId]) ->
     items = [item for item in found_items if item.view.workunit.id not in busy][:BATCH]
     if not items:
         return []
-    found = {app.id: app for app in apps.list_apps(db)}
+    found = defaultdict(lambda: UNREADABLE, {app.id: app for app in apps.list_apps(db)})
     wanted: list[ResultId] = [
         item.view.workunit.canonical_result_id
         for item in items

@@ -282,18 +282,15 @@ def _write_outputs(folder: Path, contents: Mapping[str, bytes]) -> dict[str, Pat
     return paths
 
 
-def _call(
-    function: Callable[..., Any], *arguments: object
-) -> Any:  # the project's function may return anything
+def _call(function: Callable[..., Any], *arguments: object) -> Any:  # whatever the function returns
     """Call a project's function; discard its prints, and wrap its errors in ours."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             return function(*arguments)
     except MemoryError as error:
         raise JobError("The function exceeded the memory limit of a worker.") from error
-    except (
-        BaseException
-    ) as error:  # sys.exit and KeyboardInterrupt too: it is the function that ends, nothing else
+    # sys.exit and KeyboardInterrupt too: it is the function that ends, nothing else
+    except BaseException as error:
         raise JobError(_short_traceback(error)) from error
 
 

@@ -51,9 +51,8 @@ class Finisher:
         self._new_ids = new_ids
         self._now = now
         self._apps = ctx.offers.get(tx).catalogue.apps
-        self.places: dict[
-            WorkunitId, int
-        ] = {}  #: of those that were handed over, in the lists of their batches
+        #: of those that were handed over, in the lists of their batches
+        self.places: dict[WorkunitId, int] = {}
         self.credit = NO_CREDIT  #: to be noted on the rows
 
     def finish(self, views: Sequence[WorkunitView]) -> list[WorkunitView]:
@@ -130,6 +129,8 @@ BATCH = 200
 #: Workunits that are taken all the way in one write, at most: some four milliseconds' work.  New ones take a sixth of that.
 FINISHED_AT_ONCE = 20
 LONGEST_SLEEP = 60.0
+#: How long a workunit that cannot be handled is left alone.
+RETRY_SECONDS = 600.0
 
 
 class Transitioner:
@@ -146,14 +147,29 @@ class Transitioner:
 
     async def step(self) -> int:
         """Handle up to a batch of due workunits; return how many."""
-        if self._finishes:
+        for finish in (True, False) if self._finishes else (False,):
             try:
-                return await self._advance_some(finish=True)
+                return await self._advance_some(finish=finish)
             except StoreError:
                 raise
-            except Exception:  # one of them spoils it for all: the validator will find out which
-                log.exception("finishing_failed")
-        return await self._advance_some(finish=False)
+            except Exception:  # one of them spoils it for all
+                if finish:  # if nothing else is wrong with it, the validator will find out which
+                    log.exception("finishing_failed")
+        return await self._one_by_one()
+
+    async def _one_by_one(self) -> int:
+        """Handle a batch, each in a write of its own, so that what cannot be handled lets the others pass."""
+        store, now = self._ctx.store, self._ctx.clock()
+        ids = await store.aread(partial(lifecycle.ids_due, now=now, limit=BATCH))
+        until = now + RETRY_SECONDS
+        for id_ in ids:
+            try:
+                await store.awrite(partial(self._transact, limit=1, finish=False, only=[id_]))
+            except StoreError:
+                raise
+            except Exception as error:  # noqa: BLE001  # whatever it is, it is noted
+                await store.awrite(partial(lifecycle.put_off, workunit_id=id_, error=error, until=until))
+        return len(ids)
 
     async def _advance_some(self, *, finish: bool) -> int:
         """Handle a batch, in several writes so that others get their turn."""
@@ -173,10 +189,10 @@ class Transitioner:
             return LONGEST_SLEEP
         return min(max(due - self._ctx.clock(), 0.05), SWEEP_SECONDS)
 
-    def _transact(self, tx: Transaction, *, limit: int, finish: bool) -> int:
+    def _transact(self, tx: Transaction, *, limit: int, finish: bool, only: Sequence[WorkunitId] = ()) -> int:
         began, now = time.monotonic(), self._ctx.clock()
         found_apps = self._ctx.offers.get(tx).catalogue.apps
-        due = lifecycle.due_workunits(tx, now=now, limit=limit)
+        due = lifecycle.views(tx, only) if only else lifecycle.due_workunits(tx, now=now, limit=limit)
         due = checks_drawn(tx, due, found_apps, secret=self._ctx.secret)
         decided = [(view, next_transition(view, delete_delay=self._delete_delay, now=now)) for view in due]
         if finish and due:

@@ -152,9 +152,8 @@ class Workers:
                 slow = True
                 self._slow_in_a_row[place.kind] += 1
             if time.monotonic() >= ends:
-                raise WorkerFailedError(
-                    f"It took longer than {self._settings.timeout:g} seconds and was stopped."
-                )
+                text = f"It took longer than {self._settings.timeout:g} seconds and was stopped."
+                raise WorkerFailedError(text)
             if place.taken is self._places:
                 if not self._slow_places.locked():
                     await place.take(self._slow_places)
@@ -288,12 +287,10 @@ class _Process:
             stopped_by_us = self._stopped
             self.stop()
             if process.exitcode == -signal.SIGKILL and not stopped_by_us:
-                raise WorkerKilledError(
-                    "Its process was killed from outside, as when the system runs out of memory."
-                ) from error
-            raise WorkerFailedError(
-                f"Its process died (exit code {process.exitcode}); perhaps it used too much memory."
-            ) from error
+                text = "Its process was killed from outside, as when the system runs out of memory."
+                raise WorkerKilledError(text) from error
+            text = f"Its process died (exit code {process.exitcode}); perhaps it used too much memory."
+            raise WorkerFailedError(text) from error
 
     def stop(self) -> None:
         """Kill the process at once, with all its children; a running call fails."""

@@ -53,8 +53,7 @@ def sign_version(
     if not wire.same_key(wire.encode_public_key(private_key.public_key()), current.public_key):
         raise ConfigError(
             "The private key in the project's folder does not belong to the project's current "
-            "public key. Put the right one there, or remove it and import signatures: "
-            "cobblestone key import"
+            "public key. Put the right one there, or remove it and import signatures: cobblestone key import"
         )
     return _with_signatures(version, lambda file: wire.sign_md5(private_key, file.md5).strip())
 

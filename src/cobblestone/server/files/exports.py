@@ -73,9 +73,8 @@ def new_export(folder: ProjectFolder, name: str) -> Generator[Path]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                raise Busy(
-                    f"Another process is exporting into {root}. Wait until it has finished."
-                ) from error
+                text = f"Another process is exporting into {root}. Wait until it has finished."
+                raise Busy(text) from error
             for left in root.glob(f"{_HIDDEN}*"):  # of one that was killed
                 shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
             working = root / f"{_HIDDEN}{secrets.token_hex(4)}"
@@ -87,9 +86,8 @@ def new_export(folder: ProjectFolder, name: str) -> Generator[Path]:
                 shutil.rmtree(working, ignore_errors=True)
                 raise
     except OSError as error:
-        raise StoreError(
-            f"The export cannot be written into {root}: {error}. The last one is kept."
-        ) from error
+        text = f"The export cannot be written into {root}: {error}. The last one is kept."
+        raise StoreError(text) from error
 
 
 def _publish(root: Path, working: Path, name: str) -> None:

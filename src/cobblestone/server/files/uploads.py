@@ -21,7 +21,7 @@ import structlog
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError, StoreError
+from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError, StoreError, UnreadableRow
 from cobblestone.ops.files import sync_folder
 from cobblestone.server.core.context import ServerContext, disk_is_full
 from cobblestone.service.http.fair_queue import FairQueue, ServerBehind
@@ -69,7 +69,7 @@ class UploadHandler:
         except UploadRefused as error:
             log.info("upload_refused", reason=str(error))
             body = wire.write_upload_reply(wire.UploadStatus.PERMANENT_ERROR, str(error))
-        except (UploadDeferred, StoreError, ServerBehind) as error:
+        except (UploadDeferred, StoreError, UnreadableRow, ServerBehind) as error:
             log.info("upload_put_off", reason=str(error))
             body = wire.write_upload_reply(wire.UploadStatus.TRANSIENT_ERROR, str(error))
         except RemoteProtocolError as error:

@@ -40,6 +40,7 @@ def current_warnings(ctx: ServerContext, figures: ProjectFigures, endings: Endin
         *rate_warnings(endings, ctx.settings),
         *export_warnings(ctx),
         *write_warnings(ctx.store.backlog(), ctx.settings),
+        *row_warnings(ctx.store.left_out()),
         *daemon_warnings(ctx.health.states(), {n: b.last_error for n, b in ctx.health.daemons.items()}),
         *role_warnings(
             ctx.health.processes,
@@ -111,6 +112,13 @@ def write_warnings(backlog: int, settings: Settings) -> Iterator[HealthWarning]:
         yield HealthWarning(
             code="writes_wait", text=f"Writes that wait for the database: {backlog}; is the disk slow?"
         )
+
+
+def row_warnings(left_out: Sequence[str]) -> Iterator[HealthWarning]:
+    """Warn of rows of the database that could not be read; their texts say which."""
+    if left_out:
+        text = f"Left out since the start, while all else goes on: {len(left_out)} rows. The first: {left_out[0]}"
+        yield HealthWarning(code="rows_left_out", text=text)
 
 
 def export_warnings(ctx: ServerContext) -> Iterator[HealthWarning]:

@@ -45,6 +45,7 @@ async def diagnose(ctx: ServerContext, check: Check) -> Diagnosis:
 
     def look(db: Database) -> Diagnosis:
         ctx.looks[check.name] = db
+        db.leaves_out = False  # it is to name them
         return check.look(ctx, db)
 
     try:

@@ -135,9 +135,7 @@ class _Export:
                 self.report(f"{one.stem}: {n:,}" + (f" of about {about:,}" if about > n else ""))
             yield record
 
-    def _source(
-        self, one: domain.Enumeration
-    ) -> tuple[Any, Any]:  # records of some type, and the form of that type
+    def _source(self, one: domain.Enumeration) -> tuple[Any, Any]:  # of some type
         db, since = self.db, self.now - KEEP_DELETIONS
         match one.table:
             case domain.ExportedTable.USER:

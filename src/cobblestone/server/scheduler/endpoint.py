@@ -13,7 +13,7 @@ from functools import partial
 import structlog
 from starlette.types import Receive, Scope, Send
 
-from cobblestone.domain.errors import RemoteProtocolError, StoreError
+from cobblestone.domain.errors import RemoteProtocolError, StoreError, UnreadableRow
 from cobblestone.ops.aside import read_aside
 from cobblestone.server.core.context import ServerContext
 from cobblestone.server.core.offer import OfferCache
@@ -71,7 +71,7 @@ class SchedulerRpc:
             return self._plain_reply(
                 "The server is busy.", delay=delay_when_behind(error.load, self._rng.random())
             )
-        except StoreError as error:
+        except (StoreError, UnreadableRow) as error:
             log.warning("scheduler_request_put_off", reason=str(error))
             return self._plain_reply(
                 "The project's database is not available.", delay=delay_when_behind(1, self._rng.random())

@@ -123,7 +123,7 @@ class SchedulerExchange:
             reports.take_kept_files(self.tx, self.message, self.reply, host, address=address, now=self.now)
         self._work(user, host, in_progress, seen_twice=seen_twice)
         hosts.save_records(self.tx, self._unsaved.values())
-        self._send_messages(host)
+        self._send_messages(host, in_progress)
         return self._finish(user, host, announce=announce)
 
     # ------------------------------------------------------------------ who is it
@@ -467,11 +467,13 @@ class SchedulerExchange:
 
     # ------------------------------------------------------------------ the rest of the reply
 
-    def _send_messages(self, host: Host) -> None:
+    def _send_messages(self, host: Host, in_progress: Sequence[JobInProgress]) -> None:
         waiting = messages.waiting_messages(self.tx, host.id)
         if not waiting:
             return
         held = {job.name for job in self.message.other_results}
+        wanted = held.union(job.name for job in in_progress)
+        messages.forget(self.tx, [id_ for id_, name in waiting if name not in wanted])
         ready = [(id_, name) for id_, name in waiting if name in held][:MAX_MESSAGES]
         ids = [id_ for id_, _ in ready]
         texts = messages.message_texts(self.tx, ids)

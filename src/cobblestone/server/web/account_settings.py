@@ -114,8 +114,7 @@ class AccountSettingsPages(SecurityPages):
                 if confirmed is None:
                     wrong = {
                         "code": _(
-                            "This one-time password is not valid at this time. Check the clock of "
-                            "your device."
+                            "This one-time password is not valid at this time. Check the clock of your device."
                         )
                     }
                     return await self._show_security(visit, user, problems=wrong)

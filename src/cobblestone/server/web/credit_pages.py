@@ -267,8 +267,8 @@ def _owners(db: Database, kind: Owner, ids: list[int], viewer: User | None) -> d
         return {"users": page_queries.users_by_id(db, ids)}
     if kind is Owner.TEAM:
         return {"teams": {row.team.id: row for row in teams.rows_of(db, ids)}}
-    found = {id_: hosts.host_by_id(db, HostId(id_)) for id_ in ids}
-    present = {number: host for number, host in found.items() if host is not None}
+    found = db.readable(lambda id_: (id_, hosts.host_by_id(db, HostId(id_))), ids)
+    present = {number: host for number, host in found if host is not None}
     users = page_queries.users_by_id(db, [host.user_id for host in present.values()])
     owner_of = {
         host.id: users[host.user_id]

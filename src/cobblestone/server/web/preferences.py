@@ -231,8 +231,7 @@ def _computing_problems(form: Mapping[str, str]) -> dict[str, str]:
     pause = number("suspend_if_no_recent_input")
     if 0 < pause <= number("idle_time_to_run") and "run_if_user_active" not in form:
         problems["suspend_if_no_recent_input"] = _(
-            "With these values the computer would never compute: it starts later after the last input "
-            "than it stops."
+            "With these values the computer would never compute: it starts later after the last input than it stops."
         )
     return problems
 

@@ -179,9 +179,7 @@ class Site(ABC, Generic[A, V]):
         """Return the route of the style sheet, script and pictures."""
         return Route("/static/{name}", self._static_file)
 
-    def html(
-        self, template: str, *, http_status: int = 200, **values: Any
-    ) -> Response:  # whatever a template shows
+    def html(self, template: str, *, http_status: int = 200, **values: Any) -> Response:  # what it shows
         """Return a rendered page with the headers that every page has."""
         text = self._environment.get_template(template).render(**values)
         headers = {**self.headers, "Content-Language": current().code}
@@ -328,9 +326,7 @@ class Visit(Generic[A, S]):
         """Return what was just done, as the address says."""
         return self.fields.get("done", "")
 
-    def show(
-        self, template: str, *, http_status: int = 200, **values: Any
-    ) -> Response:  # whatever a template shows
+    def show(self, template: str, *, http_status: int = 200, **values: Any) -> Response:  # what it shows
         """Return a page for this visitor; one that names a problem of a form has the status 422."""
         values.setdefault("done", self.done)
         refused = http_status == 200 and (values.get("problem") or values.get("problems"))
@@ -461,8 +457,7 @@ class Visit(Generic[A, S]):
                 _("The form has expired"),
                 _(
                     "The form was not sent from a page that this project showed you, or cookies are "
-                    "disabled. Nothing was changed. Allow cookies, go back, reload the page, and send "
-                    "the form again."
+                    "disabled. Nothing was changed. Allow cookies, go back, reload the page, and send the form again."
                 ),
             )
 

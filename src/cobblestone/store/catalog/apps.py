@@ -33,8 +33,8 @@ def apps_in_use(db: Database) -> list[App]:
 
 
 def list_apps(db: Database) -> list[App]:
-    """Return all apps, in the order of their ids."""
-    return db.load(_APPS, "app ORDER BY id")
+    """Return all apps that can be read, in the order of their ids."""
+    return [*db.readable(_APPS.load, db.query(f"SELECT {_APPS.columns} FROM app ORDER BY id"))]
 
 
 def app_by_name(db: Database, name: str) -> App | None:
@@ -70,9 +70,8 @@ def create_app(tx: Transaction, app: App, *, form: JobForm, now: float) -> App:
         Conflict: the name is taken.
     """
     if tx.value("SELECT 1 FROM app WHERE name = ?", (app.name,)):
-        raise Conflict(
-            f"There is already an app called {app.name}. Use another name, or add a version to that one."
-        )
+        text = f"There is already an app called {app.name}. Use another name, or add a version to that one."
+        raise Conflict(text)
     app_id = tx.insert(
         _STORED_APP.insert("app", "command", "create_time"), (*_STORED_APP.values(app), to_json(form), now)
     )
@@ -101,12 +100,15 @@ def update_app(tx: Transaction, app: App, *, form: JobForm | None = None) -> App
 def list_versions(
     db: Database, app_id: AppId | None = None, *, platform: str | None = None, deprecated: bool = False
 ) -> list[AppVersion]:
-    """Return versions of one app or of all, of one platform or of all, oldest first; ``deprecated``: those too."""
+    """Return versions of one app or of all, of one platform or of all, oldest first; ``deprecated``: those too.
+
+    Those that cannot be read are left out.
+    """
     wanted = {"app_id": app_id, "platform": platform, "deprecated": None if deprecated else 0}
     given = {column: wish for column, wish in wanted.items() if wish is not None}
     where = " AND ".join(f"{column} = ?" for column in given) or "1 = 1"
-    source = f"app_version WHERE {where} ORDER BY app_id, version_num, id"
-    return db.load(_VERSIONS, source, list(given.values()))
+    sql = f"SELECT {_VERSIONS.columns} FROM app_version WHERE {where} ORDER BY app_id, version_num, id"
+    return [*db.readable(_VERSIONS.load, db.query(sql, list(given.values())))]
 
 
 def platforms_in_use(db: Database) -> set[str]:
@@ -143,8 +145,7 @@ def add_version(tx: Transaction, version: AppVersion, *, now: float) -> AppVersi
         (version.app_id, version.platform, number, version.plan_class),
     ):
         raise Conflict(
-            f"There is already a version {number / 100:.2f} for {version.platform}."
-            " Leave the number out to get the next one."
+            f"There is already a version {number / 100:.2f} for {version.platform}. Leave the number out to get the next one."
         )
     files.add_references(tx, {file.name: 1 for file in version.files})
     numbered = replace(version, version_num=number)
@@ -172,8 +173,7 @@ def set_version_deprecated(tx: Transaction, version_id: AppVersionId, deprecated
 def earlier_versions(db: Database, version: AppVersion) -> list[tuple[AppVersionId, int]]:
     """Return id and number of the versions before ``version`` of the same app, platform and plan class."""
     rows = db.query(
-        "SELECT id, version_num FROM app_version"
-        " WHERE app_id = ? AND platform = ? AND plan_class = ? AND version_num < ?",
+        "SELECT id, version_num FROM app_version WHERE app_id = ? AND platform = ? AND plan_class = ? AND version_num < ?",
         (version.app_id, version.platform, version.plan_class, version.version_num),
     )
     return [(AppVersionId(row[0]), row[1]) for row in rows]
@@ -250,8 +250,7 @@ def set_current_key(
         [(successor_signatures.get(key.id, "").strip(), key.id) for key in older],
     )
     key_id = tx.insert(
-        "INSERT INTO code_sign_key (public_key, create_time, is_current, successor_signature)"
-        " VALUES (?, ?, 1, '')",
+        "INSERT INTO code_sign_key (public_key, create_time, is_current, successor_signature) VALUES (?, ?, 1, '')",
         (text, now),
     )
     tx.wake(CATALOGUE_CHANGED)

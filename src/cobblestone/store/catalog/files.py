@@ -200,9 +200,8 @@ def _link(source: Path, target: Path, file: StagedFile) -> bool:
     except FileExistsError:
         if _same_content(target, file):
             return False
-        raise Conflict(
-            f"There is already another file called {target.name}. A name keeps its content: use a new one."
-        ) from None
+        text = f"There is already another file called {target.name}. A name keeps its content: use a new one."
+        raise Conflict(text) from None
     except OSError:  # a file system without hard links
         temporary = target.with_name(f".{secrets.token_hex(8)}")
         try:
@@ -278,9 +277,8 @@ def _record(tx: Transaction, root: Path, file: FileRow, *, now: float) -> FileRo
     if old is not None and old.refs == _DELETING:
         return None
     if old is not None and (old.md5, old.nbytes) != (file.md5, file.nbytes):
-        raise Conflict(
-            f"There is already another file called {file.name}. A name keeps its content: use a new one."
-        )
+        text = f"There is already another file called {file.name}. A name keeps its content: use a new one."
+        raise Conflict(text)
     if not place_of(root, file.name).exists():
         return None
     tx.execute(
@@ -342,8 +340,7 @@ def add_references(tx: Transaction, counts: Mapping[str, int]) -> None:
 def release_references(tx: Transaction, counts: Mapping[str, int], *, now: float) -> None:
     """Remove users of files.  A file without users is deleted after the grace period."""
     tx.execute_many(
-        "UPDATE file SET refs = CASE WHEN refs > ? THEN refs - ? ELSE 0 END, touched_time = ?"
-        " WHERE name = ? AND refs >= 0",
+        "UPDATE file SET refs = CASE WHEN refs > ? THEN refs - ? ELSE 0 END, touched_time = ? WHERE name = ? AND refs >= 0",
         [(count, count, now, name) for name, count in sorted(counts.items())],
     )
 

@@ -125,8 +125,7 @@ def scales_in_use(db: Database, *, deprecated: bool = False) -> list[StoredScale
         "app_version v JOIN app a ON a.id = v.app_id"
         " WHERE v.deprecated = 0 AND a.deprecated <= ? AND NOT EXISTS (SELECT 1 FROM app_version newer"
         " WHERE newer.app_id = v.app_id AND newer.platform = v.platform AND newer.plan_class = v.plan_class"
-        " AND newer.deprecated = 0 AND newer.version_num > v.version_num)"
-        " ORDER BY a.name, v.platform, v.plan_class",
+        " AND newer.deprecated = 0 AND newer.version_num > v.version_num) ORDER BY a.name, v.platform, v.plan_class",
         (int(deprecated),),
     )
 

@@ -74,6 +74,9 @@ _STORED_PERIOD = _PERIODS.writer()
 _MILESTONES = RowMapper(Reached, {"years": "0"})
 _SAVED_PERIOD = _STORED_PERIOD.upsert("credit_day", "owner", "owner_id", "day")
 
+#: Unix seconds that no clock reaches.
+_LATEST = 1e12
+
 _Key = tuple[Owner, int]
 
 
@@ -83,8 +86,9 @@ def follow_ledger(tx: Transaction, *, now: float, limit: int = PORTION) -> int:
 
 
 def _take(tx: Transaction, entries: Sequence[FollowedEntry]) -> None:
-    # A merge grants nothing; an amount that is no number (a damaged row: the doctor names it) counts for nothing.
-    credits_ = [entry for entry in entries if entry.kind != "merge" and math.isfinite(entry.granted)]
+    # A merge grants nothing; an amount or time that is no number (a damaged row: the doctor names it) counts for nothing.
+    sound = (entry for entry in entries if math.isfinite(entry.granted) and 0 <= entry.time < _LATEST)
+    credits_ = [entry for entry in sound if entry.kind != "merge"]
     _follow_owners(tx, credits_)
     _follow_apps(tx, credits_)
 

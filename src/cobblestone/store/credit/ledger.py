@@ -214,8 +214,7 @@ def correct(tx: Transaction, grant_line: LedgerLine, amount: float, why: Reason,
     got = float_sum(line.granted for line in entries_of_result(tx, grant_line.result_id))
     if got + amount < -1e-9 * max(got, 1.0):
         raise Conflict(
-            f"Result {grant_line.result_id} has {got:.6g} credit, so {-amount:.6g} cannot be taken back."
-            f" At most: {-got:.6g}."
+            f"Result {grant_line.result_id} has {got:.6g} credit, so {-amount:.6g} cannot be taken back. At most: {-got:.6g}."
         )
     _append_correction(tx, grant_line, amount, why, CORRECTION, {}, granted_time=grant_line.time, now=now)
     return entries_of_result(tx, grant_line.result_id)[-1]

@@ -288,9 +288,8 @@ class WriterThread:
     def _put(self, job: _Job) -> None:
         with self._door:
             if self._closed:
-                raise StoreError(
-                    "The server is shutting down; nothing more is written. Try again when it is running."
-                )
+                text = "The server is shutting down; nothing more is written. Try again when it is running."
+                raise StoreError(text)
             self._queue.put(job)
 
     def _run(self) -> None:
@@ -556,6 +555,11 @@ class Store:
     def backlog(self) -> int:
         """Return how many writes wait."""
         return self._writer.backlog()
+
+    def left_out(self) -> list[str]:
+        """Return what is said of the rows that could not be read, so far."""
+        connections = (self._write_connection, *self._all_readers)
+        return sorted({what for each in connections for what in tuple(each.unreadable)})
 
     def close(self) -> None:
         """Finish the queued writes and close."""

@@ -56,6 +56,7 @@ class Connection(Protocol):
     savepoints: bool
 
     asks_ahead: bool  #: whether a question costs a round trip, so that several shall travel together
+    unreadable: dict[str, None]  #: what is said of the rows that were left out, see `Database.leave_out`
 
     def execute(self, sql: str, parameters: Parameters = (), /) -> Cursor:
         """Run a statement."""

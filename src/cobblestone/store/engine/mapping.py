@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, Union, cast, get_args, get
 
 import msgspec
 
-from cobblestone.domain.errors import StoreError
+from cobblestone.domain.errors import UnreadableRow
 from cobblestone.domain.values import made_of_fields
 from cobblestone.store.engine.engine import Row
 
@@ -88,9 +88,11 @@ class RowMapper(Generic[T]):
         exec("\n    ".join(lines), scope)  # noqa: S102  # names of our own classes' fields, nothing else
         return scope["load"]
 
-    def _damaged(self, row: Row, error: Exception) -> StoreError:
+    def _damaged(self, row: Row, error: Exception) -> UnreadableRow:
         which = f"{self._cls.__name__} with {self.names[0]} {row[0]}"
-        return StoreError(f"A row of the database cannot be read: {which} ({type(error).__name__}: {error}).")
+        return UnreadableRow(
+            f"A row of the database cannot be read: {which} ({type(error).__name__}: {error})."
+        )
 
     def _making(self, target: str, first: int, scope: dict[str, Any]) -> list[str]:
         """Return lines that make ``target`` from a row's places from ``first`` on."""

@@ -29,8 +29,7 @@ _SESSION = (
     "SELECT current_setting('cobblestone.session', true); SET cobblestone.session = 'ours';"
     " SET synchronous_commit = on; SET jit = off; SET plan_cache_mode = force_generic_plan;"
     " SET max_parallel_workers_per_gather = 0;"
-    " SET client_min_messages = warning; SET idle_in_transaction_session_timeout = '120s';"
-    " SET statement_timeout = {}"
+    " SET client_min_messages = warning; SET idle_in_transaction_session_timeout = '120s'; SET statement_timeout = {}"
 )
 
 
@@ -81,9 +80,8 @@ def connect(address: str, *, answer_seconds: float | None = None) -> psycopg.Con
             " Write postgresql://USER@HOST/DATABASE"
         ) from error
     except psycopg.OperationalError as error:
-        raise StoreError(
-            f"{shown(address)} cannot be opened: {first_line(error)}.{_hint(str(error))}"
-        ) from error
+        text = f"{shown(address)} cannot be opened: {first_line(error)}.{_hint(str(error))}"
+        raise StoreError(text) from error
     if refusal:
         connection.close()
         raise StoreError(f"{shown(address)} {refusal}")

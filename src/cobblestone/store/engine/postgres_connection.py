@@ -135,6 +135,7 @@ class PostgresConnection:
         self, connect: Callable[[], tuple[psycopg.Connection[Row], float]], *, read_only: bool
     ) -> None:
         """Connect; a server silent for the number of seconds that ``connect`` also returns counts as gone."""
+        self.unreadable: dict[str, None] = {}
         self._connect = connect
         self._begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN"
         self._open()

@@ -12,13 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cobblestone.domain.errors import ConfigError, NotFound
+import structlog
+
+from cobblestone.domain.errors import ConfigError, NotFound, UnreadableRow
 from cobblestone.domain.reasons import Reason
 from cobblestone.ops.installation import how_to_install
 from cobblestone.store.engine.engine import Connection, Engine, Parameters, Row
 from cobblestone.store.engine.mapping import RowMapper
 
 T = TypeVar("T")
+log = structlog.get_logger(__name__)
+
+MOST_NOTED = 10_000
 #: Rows of a long query that are in memory at once.
 PAGE = 2000
 #: Rows of a table that one statement goes over: PostgreSQL gives up those of our readers that take longer than seconds.
@@ -45,9 +50,8 @@ def engine_for(location: Path | str) -> Engine:
     try:
         from cobblestone.store.engine.postgres_engine import PostgresEngine
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"PostgreSQL's driver is not installed. Install it with: {how_to_install('postgres')}"
-        ) from error
+        text = f"PostgreSQL's driver is not installed. Install it with: {how_to_install('postgres')}"
+        raise ConfigError(text) from error
     return PostgresEngine(str(location))
 
 
@@ -58,6 +62,7 @@ class Database:
         self._connection = connection
         self.n_looked_at = 0  #: rows that long queries have gone over so far
         self.n_to_look_at = 0  #: about as many they will be; 0: unknown
+        self.leaves_out = True  #: rows that cannot be read; else they are errors
 
     def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """Return all rows of a query."""
@@ -107,6 +112,23 @@ class Database:
         """Return the values of all rows of ``source``, as for `first`."""
         return [mapper.load(row) for row in self.query(f"SELECT {mapper.columns} FROM {source}", parameters)]
 
+    def readable(self, load: Callable[[Any], T], rows: Iterable[object]) -> Iterator[T]:
+        """Yield what is made of those rows that can be read; the others are left out."""
+        for row in rows:
+            try:
+                yield load(row)
+            except UnreadableRow as error:
+                if not self.leaves_out:
+                    raise
+                self.leave_out(str(error))
+
+    def leave_out(self, what: str) -> None:
+        """Note what is said of a row that others do not wait for; the log has it once."""
+        noted = self._connection.unreadable
+        if what not in noted and len(noted) < MOST_NOTED:
+            noted[what] = None
+            log.error("row_left_out", error=what)
+
     def load_in(
         self, mapper: RowMapper[T], source: str, values: Sequence[object], parameters: Parameters = ()
     ) -> list[T]:
@@ -114,9 +136,7 @@ class Database:
         rows = self.query_in(f"SELECT {mapper.columns} FROM {source}", values, parameters)
         return [mapper.load(row) for row in rows]
 
-    def value(
-        self, sql: str, parameters: Parameters = ()
-    ) -> Any:  # a driver's value: the caller knows its type
+    def value(self, sql: str, parameters: Parameters = ()) -> Any:  # the caller knows its type
         """Return the first column of the first row, or None."""
         row = self.one(sql, parameters)
         return None if row is None else row[0]

@@ -84,6 +84,7 @@ class SqliteConnection(apsw.Connection):
         self.execute("PRAGMA foreign_keys=ON")
         self.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB if read_only else CACHE_KIB}")
         self.execute("PRAGMA temp_store=MEMORY")
+        self.unreadable: dict[str, None] = {}
         self._path = path
         self._log_pages, self._log_is_long = 0, False
         self._checkpoint: threading.Thread | None = None

@@ -131,9 +131,8 @@ def _move_table(
         query = f"SELECT {names} FROM {table}".encode()
         there = connection.execute(query.replace(names.encode(), b"COUNT(*)", 1), binary=True).fetchone()
         if there is not None and int(there[0]) not in (0, total):
-            raise StoreError(
-                f"{table} has {there[0]} rows, but {total} are expected. Give an empty database."
-            )
+            text = f"{table} has {there[0]} rows, but {total} are expected. Give an empty database."
+            raise StoreError(text)
         fresh = there is None or int(there[0]) == 0
         with connection.transaction(), connection.cursor() as cursor:
             if fresh:

@@ -65,18 +65,19 @@ def current_revision(location: Path | str, schema: Schema) -> str | None:
 def check_revision(location: Path | str, schema: Schema, *, replaces: tuple[str, int] | None = None) -> None:
     """Refuse a database that this program cannot use.
 
-    ``replaces``: machine and process id of a running program whose place this one takes.
+    ``replaces``: machine and process id of a running program whose place this one takes, which upgrades the database.
 
     Raises:
         Busy: it can as soon as older programs have ended.
-        StoreError: it is not a database, or was made by a newer program or one from before the first schema.
+        StoreError: it is not a database, was made by a newer program or one from before the first schema, or there is no room
+            for the upgrade.
     """
     if is_postgres(location):
         from cobblestone.store.engine.postgres import shown
 
         upgrade_plan(location, schema, replaces=replaces)[0].refuse(shown(str(location)))
-    else:
-        needs_steps(current_revision(location, schema), str(location), schema)
+    elif needs_steps(current_revision(location, schema), str(location), schema) and replaces is not None:
+        _check_room(Path(location))
 
 
 def upgrade_plan(
@@ -126,9 +127,10 @@ def upgrade(
     current = current_revision(path, schema)
     if not needs_steps(current, str(path), schema):
         return None
+    if current is not None:
+        _check_room(path)
     try:
         if path.exists() and path.stat().st_size > 0:
-            _check_room(path)
             make_private(working, owner_of=path)
             copy_database(path, working)
         _migrate(working, schema)
@@ -162,7 +164,8 @@ def _migrate(path: Path, schema: Schema) -> None:
 def _check_room(path: Path) -> None:
     needed, free = int(path.stat().st_size * ROOM_FACTOR), shutil.disk_usage(path.parent).free
     if free < needed:
-        raise StoreError(f"it needs {needed // 10**6 + 1} MB of free disk, and there are {free // 10**6} MB")
+        text = f"The upgrade of {path} needs {needed // 10**6 + 1} MB of free disk, and there are {free // 10**6} MB."
+        raise StoreError(f"{text} Nothing was changed.")
 
 
 def _swap(path: Path, working: Path, revision: str | None, now: float) -> Path | None:

@@ -52,9 +52,8 @@ def workunit_state(db: Database, workunit_id: int) -> WorkunitState:
     db.lock("workunit", [workunit_id])
     found = work.workunits(db, [workunit_id]).get(WorkunitId(workunit_id))
     if found is None:
-        raise NotFound(
-            f"There is no workunit {workunit_id} here. Is it purged? See: cobblestone archive query"
-        )
+        text = f"There is no workunit {workunit_id} here. Is it purged? See: cobblestone archive query"
+        raise NotFound(text)
     finished = db.value("SELECT completed_seq IS NOT NULL FROM workunit WHERE id = ?", (workunit_id,))
     failed = db.value(f"SELECT COUNT(*) FROM result WHERE workunit_id = ? AND {_FAILED}", (workunit_id,))
     return WorkunitState(workunit=found, finished=bool(finished), n_failed=int(failed))
@@ -287,8 +286,7 @@ def merge_computers(tx: Transaction, user_id: UserId, old: HostId, new: HostId, 
     kept_files.forget_hosts(tx, [source.id])
     tx.change("host", target.id, create_time=min(source.create_time, target.create_time))
     tx.execute(
-        "UPDATE host SET merged_into = ?, domain_name = '', label = '', external_ip_addr = '', description = '{}'"
-        " WHERE id = ?",
+        "UPDATE host SET merged_into = ?, domain_name = '', label = '', external_ip_addr = '', description = '{}' WHERE id = ?",
         (target.id, source.id),
     )
     tx.execute("UPDATE host SET merged_into = ? WHERE merged_into = ?", (target.id, source.id))

@@ -110,10 +110,10 @@ _BLOCKED = "CASE WHEN blocked_reason <> '' THEN 1 ELSE 0 END = ?"
 def newest(
     db: Database, page: Page, rows: RowMapper[T], source: str, conditions: Mapping[str, object]
 ) -> list[T]:
-    """Return rows of a table that match the conditions; a condition with value None is left out."""
+    """Return rows of a table that match the conditions, if they can be read; a condition with value None is left out."""
     given = {"id < ?": _before(page), **{text: each for text, each in conditions.items() if each is not None}}
-    source = f"{source} AND {' AND '.join(given)} ORDER BY id DESC LIMIT ?"
-    return db.load(rows, source, (*given.values(), page.limit))
+    sql = f"SELECT {rows.columns} FROM {source} AND {' AND '.join(given)} ORDER BY id DESC LIMIT ?"
+    return [*db.readable(rows.load, db.query(sql, (*given.values(), page.limit)))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,7 @@ _AGREED_ONCE = f"EXISTS (SELECT 1 FROM consent c WHERE c.user_id = u.id AND c.ki
 _TOOK_BACK = (
     "FROM consent t JOIN user_account u ON u.id = t.user_id"
     f" WHERE t.kind = '{ConsentKind.STATISTICS}' AND t.agreed = 0 AND t.time >= ? AND u.erased_time IS NULL"
-    " AND t.id = (SELECT MAX(c.id) FROM consent c WHERE c.user_id = t.user_id AND c.kind = t.kind)"
-    f" AND {_AGREED_ONCE}"
+    f" AND t.id = (SELECT MAX(c.id) FROM consent c WHERE c.user_id = t.user_id AND c.kind = t.kind) AND {_AGREED_ONCE}"
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -50,7 +51,8 @@ def hosts_of_user(db: Database, user_id: UserId, *, limit: int = 1000, offset: i
     """Return a user's computers, latest contact first, without those removed by the owner that did not call again."""
     # Sorted without their descriptions, which are long.
     ids = f"SELECT id FROM host WHERE {_LISTED} ORDER BY rpc_time DESC, id LIMIT ? OFFSET ?"
-    return db.load(HOSTS, f"host WHERE id IN ({ids}) ORDER BY rpc_time DESC, id", (user_id, limit, offset))
+    sql = f"SELECT {HOSTS.columns} FROM host WHERE id IN ({ids}) ORDER BY rpc_time DESC, id"
+    return [*db.readable(HOSTS.load, db.query(sql, (user_id, limit, offset)))]
 
 
 def count_hosts(db: Database, user_id: UserId) -> int:
@@ -190,16 +192,25 @@ class Processors(msgspec.Struct):
     known_since: float = 0.0  #: first call, Unix seconds
 
 
-_decode_processors = msgspec.json.Decoder(Processors).decode
+@dataclass(frozen=True, slots=True)
+class HostProcessors:
+    """The processors of a computer, its owner and its first contact."""
+
+    id: HostId
+    user_id: int
+    processors: Processors
+    create_time: float
+
+
+_PROCESSORS = RowMapper(HostProcessors, {"processors": "description"})
 
 
 def processors(db: Database, host_ids: Sequence[HostId]) -> dict[HostId, Processors]:
     """Return number and speed of the processors of several hosts, and their first contact."""
-    rows = db.query_in("SELECT id, description, create_time FROM host WHERE id IN (??)", host_ids)
     found: dict[HostId, Processors] = {}
-    for host_id, description, create_time in rows:
-        found[HostId(host_id)] = processors = _decode_processors(description)
-        processors.known_since = create_time
+    for each in db.load_in(_PROCESSORS, "host WHERE id IN (??)", host_ids):
+        found[each.id] = each.processors
+        each.processors.known_since = each.create_time
     return found
 
 
@@ -216,12 +227,12 @@ def computers_of_owners(db: Database, host_ids: Sequence[HostId]) -> dict[HostId
 def proven_speeds(db: Database, *, results: int = 2000) -> list[float]:
     """Return the benchmark of each person's fastest computer, among those that the newest grants went to."""
     fastest: dict[int, float] = {}
-    for user_id, text in db.query(
-        "SELECT user_id, description FROM host WHERE id IN (SELECT host_id FROM"
+    rows = db.query(
+        f"SELECT {_PROCESSORS.columns} FROM host WHERE id IN (SELECT host_id FROM"
         f" (SELECT host_id FROM credit_entry WHERE kind IN ('grant', 'release') ORDER BY id DESC LIMIT {results}) newest)"
-    ):
-        speed = _decode_processors(text).p_fpops
-        fastest[user_id] = max(speed, fastest.get(user_id, 0.0))
+    )
+    for each in db.readable(_PROCESSORS.load, rows):
+        fastest[each.user_id] = max(each.processors.p_fpops, fastest.get(each.user_id, 0.0))
     return list(fastest.values())
 
 

@@ -118,9 +118,10 @@ def team_by_name(db: Database, name: str) -> Team | None:
     return db.first(_TEAMS, "team WHERE name_lc = ?", (name.strip().lower(),))
 
 
-def list_teams(db: Database, *, limit: int = 100) -> list[Team]:
-    """Return teams in the order of their ids."""
-    return db.load(_TEAMS, "team ORDER BY id LIMIT ?", (limit,))
+def list_teams(db: Database, *, name: str | None, after: int) -> list[Team]:
+    """Return at most 1000 teams with ids above ``after``, in their order; with a ``name``, the one that is called so."""
+    where, values = ("id > ?", [after]) if name is None else ("name_lc = ?", [name.strip().lower()])
+    return db.load(_TEAMS, f"team WHERE {where} ORDER BY id LIMIT 1000", values)
 
 
 def create_team(tx: Transaction, name: str, founder_id: UserId, *, now: float) -> Team:

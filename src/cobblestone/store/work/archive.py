@@ -216,7 +216,7 @@ def _ready(db: Database, *, now: float, min_age: float, limit: int) -> list[int]
         state = None if batch_id is None else BatchState.RETIRED
         ready += (
             view.workunit.id
-            for view in lifecycle.views(db, [row[0] for row in candidates])
+            for view in lifecycle.readable_views(db, [row[0] for row in candidates])
             if why_not_purge(view, now=now, min_age_seconds=min_age, batch_state=state) is None
         )
         if len(ready) >= limit:
@@ -332,6 +332,9 @@ def _remove(tx: Transaction, ids: Sequence[int]) -> int:
     # Row by row, for a subquery may be planned as a walk through a whole table.
     batches = tx.query_in("SELECT batch_id FROM workunit WHERE id IN (??)", ids)
     results = tx.query_in("SELECT id FROM result WHERE workunit_id IN (??)", ids)
+    hosts = tx.query_in("SELECT host_id, name FROM result WHERE host_id > 0 AND workunit_id IN (??)", ids)
+    gone = "DELETE FROM msg_to_host WHERE host_id = ? AND sent_time IS NULL AND result_name = ?"
+    tx.execute_many(gone, hosts)
     tx.execute_many("DELETE FROM result_text WHERE result_id = ?", results)
     tx.execute_many("DELETE FROM upload WHERE result_id = ?", results)
     tx.execute_many("DELETE FROM result WHERE id = ?", results)

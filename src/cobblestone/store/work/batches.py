@@ -129,7 +129,7 @@ def progress(db: Database, batch_ids: Collection[BatchId]) -> dict[BatchId, Batc
         list(batch_ids),
     )
     return {
-        BatchId(row[0]): BatchProgress(unfinished=int(row[1]), last_turn=row[2], fair_weight=row[3])
+        BatchId(row[0]): BatchProgress(unfinished=int(row[1]), last_turn=row[2], fair_weight=row[3] or 1.0)
         for row in rows
     }
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from cobblestone.domain.errors import UnreadableRow
 from cobblestone.domain.hosts import Host
-from cobblestone.domain.values import ResultId, TeamId, WorkunitId, changed
+from cobblestone.domain.values import HostId, ResultId, TeamId, WorkunitId, changed
 from cobblestone.domain.work import AssimilateState
 from cobblestone.policy.dispatch.catalogue import Candidate
 from cobblestone.store.engine.database import Database
+from cobblestone.store.engine.engine import Row
 from cobblestone.store.engine.mapping import Column, RowMapper
 from cobblestone.store.work.rows import LIMITS, TARGETED, decode_outputs
 from cobblestone.store.work.steps import FOUND, IS_UNSENT, matching
@@ -45,7 +47,8 @@ _CANDIDATES = RowMapper(
 def candidates_of_results(db: Database, result_ids: list[ResultId]) -> dict[ResultId, Candidate]:
     """Return candidates for given results, in any state (to send lost ones again)."""
     source = "result r JOIN workunit w ON w.id = r.workunit_id WHERE r.id IN (??)"
-    return {each.result_id: each for each in db.load_in(_CANDIDATES, source, result_ids)}
+    rows = db.query_in(f"SELECT {_CANDIDATES.columns} FROM {source}", result_ids)
+    return {each.result_id: each for each in db.readable(_CANDIDATES.load, rows)}
 
 
 def candidate_of_batch(db: Database, batch_id: int) -> tuple[Candidate, int] | None:
@@ -186,8 +189,8 @@ class CandidateQueue:
             candidate
             for column, target in (("host", host.id), ("user", host.user_id), ("team", team_id))
             if target is not None
-            for candidate in db.load(
-                _CANDIDATES,
+            for candidate in _load(
+                db,
                 "workunit w JOIN result r ON r.workunit_id = w.id"
                 f" WHERE w.target_{column}_id = ? AND w.{matching(AssimilateState.INIT)} AND {FOUND}r.{IS_UNSENT}"
                 f" ORDER BY w.id LIMIT {MAX_TARGETED}",
@@ -235,6 +238,23 @@ def _place(candidate: Candidate) -> _Place:
     return -candidate.priority, candidate.turn, candidate.result_id
 
 
+def _load(db: Database, source: str, parameters: Sequence[object]) -> list[Candidate]:
+    """Return the candidates of some rows.  One that cannot be read keeps its place, as a result that no host gets."""
+    rows = db.query(f"SELECT {_CANDIDATES.columns} FROM {source}", parameters)
+    try:
+        return [_CANDIDATES.load(row) for row in rows]
+    except UnreadableRow:
+        return [next(db.readable(_CANDIDATES.load, [row]), _for_nobody(row)) for row in rows]
+
+
+def _for_nobody(row: Row) -> Candidate:
+    known = dict(zip(_CANDIDATES.names, row, strict=True))
+    kept = {name: known[f"r.{name}"] for name in ("workunit_id", "app_id", "priority", "turn")}
+    return Candidate(
+        result_id=known["r.id"], result_name="", workunit_name="", target_host_id=HostId(0), **kept
+    )
+
+
 def _read(
     db: Database, after: _Place | None, limit: int, where: str = "", parameters: Sequence[object] = ()
 ) -> list[Candidate]:
@@ -245,7 +265,7 @@ def _read(
             f"result r JOIN workunit w ON w.id = r.workunit_id WHERE r.{IS_UNSENT}{where}{more}"
             f" ORDER BY r.priority DESC, r.turn, r.id LIMIT {most}"
         )
-        return list(db.load(_CANDIDATES, source, [*parameters, *values]))
+        return _load(db, source, [*parameters, *values])
 
     if after is None:
         return load("", (), limit)

@@ -256,7 +256,7 @@ class ReportedRow:
 
 
 def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRow]:
-    """Return rows of reported results by name, for changing; unknown names are left out."""
+    """Return rows of reported results by name, for changing; unknown names, and rows that cannot be read, are left out."""
     if not names:
         return {}
     tx.lock_rows(LOCKED_WORKUNITS, names)
@@ -264,11 +264,11 @@ def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRo
     by_result: dict[int, list[Row]] = {}  # a row for each output that is there
     for row in rows:
         by_result.setdefault(row[0], []).append(row)
-    found: dict[str, ReportedRow] = {}
-    for same in by_result.values():
+
+    def load(same: list[Row]) -> ReportedRow:
         result = RESULTS.load(same[0])
         specs, delay_bound, owner, _ = same[0][_N_RESULT_COLUMNS:]
-        found[result.name] = ReportedRow(
+        return ReportedRow(
             result=result,
             output_specs=decode_outputs(specs),
             outputs_present=frozenset(int(row[-1].rpartition("_")[2]) for row in same if row[-1] is not None),
@@ -277,7 +277,8 @@ def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRo
             replaced=result.outcome in (Outcome.CLIENT_DETACHED, Outcome.NO_REPLY)
             and _has_replacement(tx, result),
         )
-    return found
+
+    return {each.result.name: each for each in tx.readable(load, by_result.values())}
 
 
 def rows_to_report(db: Database, names: Sequence[str]) -> list[Row]:
@@ -374,8 +375,7 @@ def jobs_in_progress(db: Database, host_id: HostId) -> list[JobInProgress]:
     rows = db.query(
         "SELECT r.id, r.name, r.workunit_id, r.app_id, r.app_version_id, r.report_deadline,"
         f" w.error_mask = 0 AND w.assimilate_state <> {AssimilateState.DONE}"
-        " FROM result r JOIN workunit w ON w.id = r.workunit_id"
-        f" WHERE r.host_id = ? AND r.{IS_IN_PROGRESS} ORDER BY r.id",
+        f" FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.host_id = ? AND r.{IS_IN_PROGRESS} ORDER BY r.id",
         (host_id,),
     )
     return [JobInProgress(*row) for row in rows]
@@ -401,4 +401,4 @@ def held_rows(db: Database, names: Sequence[str]) -> dict[str, HeldJob]:
         f"SELECT {_HELD.columns} FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE r.name IN (??)",
         names,
     )
-    return {held.result.name: held for held in map(_HELD.load, rows)}
+    return {held.result.name: held for held in db.readable(_HELD.load, rows)}

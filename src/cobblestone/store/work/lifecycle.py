@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from itertools import count
 from operator import attrgetter
 
+from cobblestone.domain.errors import UnreadableRow
 from cobblestone.domain.reasons import sayable
 from cobblestone.domain.values import BatchId, ResultId, WorkunitId
 from cobblestone.domain.work import (
@@ -36,7 +37,7 @@ from cobblestone.store.engine.engine import Parameters, Row
 from cobblestone.store.engine.mapping import RowMapper
 from cobblestone.store.engine.process_group import SHARDS, Shards
 from cobblestone.store.work import job_results
-from cobblestone.store.work.rows import add_reasons, results_of_workunits, workunits
+from cobblestone.store.work.rows import WORKUNITS, add_reasons, results_of_workunits, workunits
 from cobblestone.store.work.steps import DELETABLE, TO_ASSIMILATE, step
 
 NO_PLACES: Mapping[WorkunitId, int] = {}
@@ -81,15 +82,7 @@ def save_changes(
     for before, after in changes:
         workunit = after.workunit
         if workunit is not before.workunit:
-            _note_workunit(
-                tx,
-                updates,
-                before.workunit,
-                workunit,
-                place=places.get(workunit.id),
-                credit=credit.workunits.get(workunit.id),
-                now=now,
-            )
+            _note_workunit(tx, updates, before.workunit, workunit, places, credit, now=now)
         n = len(before.results)
         for old, result in zip(before.results, after.results[:n], strict=True):
             if result is not old:
@@ -124,9 +117,9 @@ def _note_workunit(
     updates: defaultdict[str, list[tuple[object, ...]]],
     before: Workunit,
     after: Workunit,
+    places: Mapping[WorkunitId, int],
+    credit: CreditOfRows,
     *,
-    place: int | None,
-    credit: float | None,
     now: float,
 ) -> None:
     sets = _differing(_OF_WORKUNIT, _workunit_states(before), _workunit_states(after))
@@ -142,14 +135,14 @@ def _note_workunit(
         if after.assimilate_state is AssimilateState.DONE:
             sets += ("completed_time = ?",)
             values.append(now)
-            if place is not None:
+            if after.id in places:
                 sets += ("completed_seq = ?",)
-                values.append(place)
+                values.append(places[after.id])
         else:
             tx.wake("assimilator")
-    if credit is not None:
+    if after.id in credit.workunits:
         sets += ("canonical_credit = ?",)
-        values.append(credit)
+        values.append(credit.workunits[after.id])
     if sets:
         updates[_update("workunit", sets)].append((*values, after.id))
     if after.need_validate and not before.need_validate:
@@ -228,6 +221,18 @@ def views(db: Database, ids: Sequence[int]) -> list[states.WorkunitView]:
     ]
 
 
+def readable_views(db: Database, ids: Sequence[int]) -> list[states.WorkunitView]:
+    """Return what `views` does; workunits that cannot be read, or a result of which, are left out."""
+    try:
+        return views(db, ids)
+    except UnreadableRow as error:
+        if len(ids) == 1:
+            db.leave_out(str(error))
+            return []
+    half = len(ids) // 2
+    return readable_views(db, ids[:half]) + readable_views(db, ids[half:])
+
+
 def in_escrow(db: Database, ids: Sequence[int]) -> dict[int, bool]:
     """Return those of the workunits with provisional credit, and whether a result of theirs is being audited."""
     sql = (
@@ -238,12 +243,24 @@ def in_escrow(db: Database, ids: Sequence[int]) -> dict[int, bool]:
 
 def due_workunits(db: Database, *, now: float, limit: int) -> list[states.WorkunitView]:
     """Return workunits whose transition time has come, longest waiting first."""
+    return views(db, ids_due(db, now=now, limit=limit))
+
+
+def ids_due(db: Database, *, now: float, limit: int) -> list[WorkunitId]:
+    """Return the ids of `due_workunits`."""
     rows = db.query(
         "SELECT id FROM workunit WHERE transition_time IS NOT NULL AND transition_time <= ?"
         f" ORDER BY transition_time LIMIT ?{db.claiming}",
         (now, limit),
     )
-    return views(db, [row[0] for row in rows])
+    return [WorkunitId(row[0]) for row in rows]
+
+
+def put_off(tx: Transaction, workunit_id: WorkunitId, error: Exception, *, until: float) -> None:
+    """Leave a workunit as it is until then: it cannot be handled, and others shall not wait for it."""
+    tx.change("workunit", workunit_id, transition_time=until)
+    problem = sayable(f"{type(error).__name__}: {error}"[:MAX_PROBLEM])
+    tx.leave_out(f"Workunit {workunit_id} is left as it is, for now: {problem}")
 
 
 def next_transition_time(db: Database) -> float | None:
@@ -379,7 +396,9 @@ def workunits_to_assimilate(
         db, f"SELECT id, label FROM workunit WHERE {TO_ASSIMILATE} AND retry_time <= ?", (now,), shards, limit
     )
     labels = dict(rows)
-    return [ToAssimilate(view=view, label=labels[view.workunit.id]) for view in views(db, list(labels))]
+    return [
+        ToAssimilate(view=view, label=labels[view.workunit.id]) for view in readable_views(db, list(labels))
+    ]
 
 
 def mark_assimilated(tx: Transaction, assimilated: Sequence[states.WorkunitView], *, now: float) -> None:
@@ -459,18 +478,20 @@ class FilesToDelete:
 
 def files_to_delete(db: Database, *, limit: int) -> FilesToDelete:
     """Return workunits and results whose files can be deleted.  Canonical outputs stay until their batch is retired."""
-    rows = db.query(f"SELECT id FROM workunit WHERE {DELETABLE} ORDER BY id LIMIT ?", (limit,))
-    inputs = workunits(db, [row[0] for row in rows])
+    rows = db.query(
+        f"SELECT {WORKUNITS.columns} FROM workunit WHERE {DELETABLE} ORDER BY id LIMIT ?", (limit,)
+    )
     outputs = db.query(
-        "SELECT r.id FROM result r JOIN workunit w ON w.id = r.workunit_id"
-        " LEFT JOIN batch b ON b.id = w.batch_id"
-        f" WHERE r.{DELETABLE} AND NOT (w.canonical_result_id = r.id AND b.id IS NOT NULL"
-        f" AND b.state <> {BatchState.RETIRED})"
+        "SELECT r.id FROM result r JOIN workunit w ON w.id = r.workunit_id LEFT JOIN batch b ON b.id = w.batch_id"
+        f" WHERE r.{DELETABLE} AND NOT (w.canonical_result_id = r.id AND b.id IS NOT NULL AND b.state <> {BatchState.RETIRED})"
         " ORDER BY r.id LIMIT ?",
         (limit,),
     )
     return FilesToDelete(
-        workunits=tuple((id_, tuple(file.name for file in wu.input_files)) for id_, wu in inputs.items()),
+        workunits=tuple(
+            (each.id, tuple(file.name for file in each.input_files))
+            for each in db.readable(WORKUNITS.load, rows)
+        ),
         results=tuple(ResultId(row[0]) for row in outputs),
     )
 

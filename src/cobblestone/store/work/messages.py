@@ -24,6 +24,8 @@ class StoredTrickle:
     handled: bool
 
 
+#: Waiting messages of one computer that a request looks at.
+MOST_WAITING = 1000
 _TRICKLES = RowMapper(StoredTrickle)
 
 
@@ -65,9 +67,16 @@ def send_trickle_down(tx: Transaction, host_id: HostId, *, result_name: str, tex
 
 
 def waiting_messages(db: Database, host_id: HostId) -> list[tuple[int, str]]:
-    """Return the messages not yet sent to this host, oldest first: their ids, and the names of the results they are for."""
-    sql = "SELECT id, result_name FROM msg_to_host WHERE host_id = ? AND sent_time IS NULL ORDER BY id"
-    return [(row[0], row[1]) for row in db.query(sql, (host_id,))]
+    """Return the oldest messages not yet sent to this host: their ids, and the names of the results they are for."""
+    sql = (
+        "SELECT id, result_name FROM msg_to_host WHERE host_id = ? AND sent_time IS NULL ORDER BY id LIMIT ?"
+    )
+    return [(row[0], row[1]) for row in db.query(sql, (host_id, MOST_WAITING))]
+
+
+def forget(tx: Transaction, message_ids: list[int]) -> None:
+    """Remove messages that nobody waits for."""
+    tx.execute_many("DELETE FROM msg_to_host WHERE id = ?", [(id_,) for id_ in message_ids])
 
 
 def message_texts(db: Database, message_ids: list[int]) -> dict[int, str]:

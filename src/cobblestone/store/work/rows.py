@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 import msgspec
 
+from cobblestone.domain.errors import UnreadableRow
 from cobblestone.domain.reasons import Reason
 from cobblestone.domain.values import WorkunitId
 from cobblestone.domain.work import (
@@ -43,8 +45,27 @@ TARGETED = (
 
 # Jobs of a batch share outputs, limits and rules, which are values: the same ones are given out again.
 _SHARED = 2048
-decode_outputs = lru_cache(_SHARED)(msgspec.json.Decoder(tuple[OutputSpec, ...]).decode)
-LIMITS = RowMapper(JobLimits, shared=_SHARED)
+_outputs = msgspec.json.Decoder(tuple[OutputSpec, ...])
+
+
+@lru_cache(_SHARED)
+def decode_outputs(text: str) -> tuple[OutputSpec, ...]:
+    """Return the outputs of a job.  Raises UnreadableRow."""
+    try:
+        return _outputs.decode(text)
+    except msgspec.MsgspecError as error:
+        raise UnreadableRow(f"Outputs of a workunit cannot be read: {text[:100]!r} ({error}).") from error
+
+
+def _finite(number: float) -> float:
+    if not isfinite(number):  # no client could be told
+        raise ValueError(f"{number} is no limit of a job")
+    return number
+
+
+LIMITS = RowMapper(
+    JobLimits, {each.name: Column(decode=_finite) for each in fields(JobLimits)}, shared=_SHARED
+)
 RESULTS = RowMapper(Result)
 #: How the parts that all jobs of a batch may share are read from workunits.
 JOB_PARTS: Mapping[str, Column | RowMapper[Any]] = {
@@ -63,6 +84,12 @@ def workunits(db: Database, ids: Sequence[int]) -> dict[WorkunitId, Workunit]:
     return {found.id: found for found in db.load_in(WORKUNITS, "workunit WHERE id IN (??)", ids)}
 
 
+def readable_workunits(db: Database, ids: Sequence[int]) -> dict[WorkunitId, Workunit]:
+    """Return workunits by id; those that are missing or cannot be read are left out."""
+    rows = db.query_in(f"SELECT {WORKUNITS.columns} FROM workunit WHERE id IN (??)", ids)
+    return {found.id: found for found in db.readable(WORKUNITS.load, rows)}
+
+
 def workunit_by_name(db: Database, name: str) -> Workunit | None:
     """Return a workunit by name, or None."""
     return db.first(WORKUNITS, "workunit WHERE name = ?", (name,))
@@ -77,8 +104,9 @@ def results_of_workunits(db: Database, ids: Sequence[int]) -> dict[WorkunitId, l
 
 
 def results_by_name(db: Database, names: Sequence[str]) -> dict[str, Result]:
-    """Return results by name; missing ones are left out."""
-    return {found.name: found for found in db.load_in(RESULTS, "result WHERE name IN (??)", names)}
+    """Return results by name; those that are missing or cannot be read are left out."""
+    rows = db.query_in(f"SELECT {RESULTS.columns} FROM result WHERE name IN (??)", names)
+    return {found.name: found for found in db.readable(RESULTS.load, rows)}
 
 
 def result_by_id(db: Database, result_id: int) -> Result | None:

@@ -61,9 +61,8 @@ class ReportedFile:
     max_nbytes: Amount = 0.0
     md5_cksum: Annotated[str, Text(64, optional=True)] = ""
     upload_url: Annotated[str, Text(optional=True)] = ""
-    error_msg: Annotated[str, Inside()] = (
-        ""  #: not empty: the file never reached the server (client 7.20.5 then still says "success")
-    )
+    #: not empty: the file never reached the server (client 7.20.5 then still says "success")
+    error_msg: Annotated[str, Inside()] = ""
 
 
 @value(kw_only=True)
@@ -91,9 +90,8 @@ class ReportedResult:
     stderr: Annotated[str, Inside()] = ""  #: the program's stderr, its last part
     error_message: str = ""  #: the client's own text, e.g. ``process exited with code 7 (0x7, -249)``
     files: Contents[ReportedFile] = ()
-    leniences: tuple[Lenience, ...] = field(
-        default=(), compare=False
-    )  #: departures from the format that were found in this report
+    #: departures from the format that were found in this report
+    leniences: tuple[Lenience, ...] = field(default=(), compare=False)
 
 
 @value(kw_only=True)

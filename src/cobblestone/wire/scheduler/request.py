@@ -106,9 +106,8 @@ class OtherResult:
     """A job that is in progress on the client."""
 
     name: GivenName
-    app_version: Annotated[
-        int, Whole(-1, MAX_COUNT)
-    ] = -1  #: index into ``SchedulerRequest.app_versions``, -1 unknown
+    #: index into ``SchedulerRequest.app_versions``, -1 unknown
+    app_version: Annotated[int, Whole(-1, MAX_COUNT)] = -1
     plan_class: OptionalName = ""
 
 
@@ -158,13 +157,11 @@ class SchedulerRequest:
     coprocs: tuple[CoprocRequest, ...] = ()
     results: tuple[ReportedResult, ...] = ()
     results_truncated: bool = False  #: more were reported than we read; do not conclude that jobs are lost
-    file_transfer_results: tuple[
-        ReportedResult, ...
-    ] = ()  #: named ``upload_`` or ``download_``; only acknowledged
+    #: named ``upload_`` or ``download_``; only acknowledged
+    file_transfer_results: tuple[ReportedResult, ...] = ()
     trickles: tuple[MsgFromHost, ...] = ()
-    trickles_truncated: bool = (
-        False  #: some were not read: do not acknowledge, the client sends them all again
-    )
+    #: some were not read: do not acknowledge, the client sends them all again
+    trickles_truncated: bool = False
     sticky_files: tuple[StickyFile, ...] = ()
     app_versions: tuple[ClientAppVersion, ...] = ()
     other_results: tuple[OtherResult, ...] = ()

@@ -31,9 +31,8 @@ CellKey: TypeAlias = tuple[str, int, str]
 class LedgerRules:
     """Rules of an app.  The defaults are those that were measured."""
 
-    slack: float = (
-        0.04  #: beta: share of the value of jobs by which own reports may raise the sum of an identity
-    )
+    #: beta: share of the value of jobs by which own reports may raise the sum of an identity
+    slack: float = 0.04
     check_scale: float = 10.0  #: a host with W trusted jobs is checked with probability scale / W ...
     check_floor: float = 0.02  #: ... or with this one, if that is more
     tail: float = 1.75  #: residuals beyond so many standard deviations are a tail
@@ -51,9 +50,8 @@ class HostRecord:
     effect: float = 0.0  #: d
     variance: float = 0.0  #: v, of the effect; meaningless while there are no samples
     noise: float = 1.0  #: q
-    bank: float = (
-        0.0  #: B, by how much own reports may raise prices; taken off the credit while it is negative
-    )
+    #: B, by how much own reports may raise prices; taken off the credit while it is negative
+    bank: float = 0.0
     debt: float = 0.0  #: K, negative: what refused jobs cost; a positive one is never paid
     trusted: float = 0.0  #: W: valid jobs since the last failed check
     jobs: int = 0  #: valid jobs of this identity, ever
@@ -121,9 +119,8 @@ class AppRecord:
     factors: Keeper = Keeper()  #: of the price by that report alone
     detector: StepDetector = StepDetector()
     constant: float = 0.0  #: c of the first stratum, moved by steps
-    constants: Mapping[str, float] = field(
-        default_factory=dict[str, float]
-    )  #: what c of a stratum is above it; absent: 0
+    #: what c of a stratum is above it; absent: 0
+    constants: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @value(kw_only=True)
@@ -193,12 +190,10 @@ class JobDecided:
 
     job: Job
     reports: tuple[Report, ...]
-    quorum: int = (
-        1  #: of the app; a job with more valid results is final, one with less than 3 else provisional
-    )
-    checked: tuple[
-        int, ...
-    ] = ()  #: results for which a check was drawn (not those that came as the check): their escrow ends
+    #: of the app; a job with more valid results is final, one with less than 3 else provisional
+    quorum: int = 1
+    #: results for which a check was drawn (not those that came as the check): their escrow ends
+    checked: tuple[int, ...] = ()
 
 
 @value(kw_only=True)
@@ -262,9 +257,8 @@ class Outcome:
     corrections: Mapping[HostKey, float] = field(default_factory=dict[HostKey, float])
     """Change of the settled credit of a host beyond ``prices``: refused jobs, stakes, revoked escrow."""
     released: tuple[HostKey, ...] = ()  #: all their results in escrow are final now
-    revoked: tuple[
-        HostKey, ...
-    ] = ()  #: all their results in escrow lose their price, but for those an audit found right
+    #: all their results in escrow lose their price, but for those an audit found right
+    revoked: tuple[HostKey, ...] = ()
     audits: Mapping[HostKey, int | None] = field(default_factory=dict[HostKey, int | None])
     """How many random results in escrow are to be run again, by host; None: all of them."""
     reasons: tuple[Reason, ...] = ()

@@ -165,8 +165,7 @@ def submitter_of(db: Database, user_id: UserId) -> ApiToken:
     found = submitters.submitter_of(db, user_id)
     if found is None:
         raise NotAllowed(
-            "Your account may not submit jobs. Ask the project's operator to allow it:"
-            f" cobblestone user submit {user_id}"
+            f"Your account may not submit jobs. Ask the project's operator to allow it: cobblestone user submit {user_id}"
         )
     return found
 
@@ -246,9 +245,8 @@ class AnsweredEndpoint(Endpoint[Any], frozen=True, kw_only=True):
         if given is None or not self.idempotent:
             return None
         if not 1 <= len(given) <= MAX_KEY_LENGTH:
-            raise http.ApiProblem(
-                400, "bad_idempotency_key", f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters."
-            )
+            text = f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters."
+            raise http.ApiProblem(400, "bad_idempotency_key", text)
         owner = 0 if token is None else token.id
         return hashlib.sha256(f"{owner} {self.method} {request.url.path} {given}".encode()).hexdigest()
 

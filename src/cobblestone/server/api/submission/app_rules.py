@@ -311,9 +311,8 @@ def version_from(
     """
     missing = [file.file for file in body.files if file.file not in stored]
     if missing:
-        raise NotFound(
-            f"Not in the file store: {', '.join(missing[:5])}. Upload first: PUT /api/v1/files/SHA256"
-        )
+        text = f"Not in the file store: {', '.join(missing[:5])}. Upload first: PUT /api/v1/files/SHA256"
+        raise NotFound(text)
     if body.plan_class and body.plan_class not in plan_classes:
         known = ", ".join(sorted(plan_classes)) or "none yet"
         raise NotFound(

@@ -186,9 +186,8 @@ class _VersionAdder:
         """Add a version for each of its platforms, under one number; return the first one."""
         platforms = list(dict.fromkeys([body.platform, *body.also_for]))
         if len(platforms) > 1 and domain.ANY_PLATFORM in platforms:
-            raise JobError(
-                f"also_for: a version for every platform ({domain.ANY_PLATFORM}) cannot have further ones."
-            )
+            text = f"also_for: a version for every platform ({domain.ANY_PLATFORM}) cannot have further ones."
+            raise JobError(text)
         if strange := sorted(set(body.platform_files) - set(platforms)):
             raise JobError(f"platform_files: {strange[0]} is neither the platform nor in also_for.")
         number = body.version_num or max(

@@ -63,9 +63,8 @@ async def put_file(call: Call, name: str, query: schema.PutQuery) -> schema.Stor
     """
     ctx, sha256 = call.ctx, name.lower()
     if len(sha256) != 64 or any(character not in "0123456789abcdef" for character in sha256):
-        raise ApiProblem(
-            422, "bad_hash", "The path must end in the SHA-256 of the body: 64 hexadecimal digits."
-        )
+        text = "The path must end in the SHA-256 of the body: 64 hexadecimal digits."
+        raise ApiProblem(422, "bad_hash", text)
     check_free_disk(ctx)
     max_bytes = ctx.settings.server.max_upload_bytes
     announced = call.request.headers.get("content-length", "")
