@@ -45,9 +45,8 @@ class ComputingPreferences:
     niu_suspend_cpu_usage: float = 50.0
     hours: Hours = Hours()
     network_hours: Hours = Hours()
-    day_hours: Mapping[int, Hours] = field(
-        default_factory=dict[int, Hours]
-    )  #: by day of the week, 0 = Sunday
+    #: By day of the week, 0 = Sunday.
+    day_hours: Mapping[int, Hours] = field(default_factory=dict[int, Hours])
     day_network_hours: Mapping[int, Hours] = field(default_factory=dict[int, Hours])
     leave_apps_in_memory: bool = False
     work_buf_min_days: float = 0.1
@@ -197,9 +196,8 @@ class ClientConfig:
     fetch_on_update: bool = False
     http_transfer_timeout: float = 300.0
     http_transfer_timeout_bps: float = 10.0
-    ignore_gpus: Mapping[str, frozenset[int]] = field(
-        default_factory=dict[str, "frozenset[int]"]
-    )  #: type: instances
+    #: Type: instances.
+    ignore_gpus: Mapping[str, frozenset[int]] = field(default_factory=dict[str, "frozenset[int]"])
     max_event_log_lines: int = 2000
     max_file_xfers: int = 8
     max_file_xfers_per_project: int = 2

@@ -96,9 +96,8 @@ class Books:
     _running: list[int] = field(default_factory=list[int])
     _idle_since: list[float] = field(default_factory=list[float])
     idle_squares: list[float] = field(default_factory=list[float])
-    _ended_spell: list[tuple[float, float]] = field(
-        default_factory=list[tuple[float, float]]
-    )  #: start and end of the last spell without running tasks
+    #: Start and end of the last spell without running tasks.
+    _ended_spell: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
     def __post_init__(self) -> None:
         count = len(self.scenario.projects)

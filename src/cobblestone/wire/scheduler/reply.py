@@ -255,9 +255,8 @@ class ReadReply:
     reply: SchedulerReply
     trickle_up_urls: tuple[str, ...]
     leniences: tuple[Lenience, ...]
-    unsaid: frozenset[str] = (
-        frozenset()
-    )  #: elements about account and computer that are absent or no usable numbers
+    #: Elements about account and computer that are absent or no usable numbers.
+    unsaid: frozenset[str] = frozenset()
 
 
 def parse_scheduler_reply(body: bytes) -> ReadReply:

@@ -91,9 +91,8 @@ class ReportedResult:
     stderr: Annotated[str, Inside()] = ""  #: the program's stderr, its last part
     error_message: str = ""  #: the client's own text, e.g. ``process exited with code 7 (0x7, -249)``
     files: Contents[ReportedFile] = ()
-    leniences: tuple[Lenience, ...] = field(
-        default=(), compare=False
-    )  #: departures from the format that were found in this report
+    #: Departures from the format that were found in this report.
+    leniences: tuple[Lenience, ...] = field(default=(), compare=False)
 
 
 @value(kw_only=True)

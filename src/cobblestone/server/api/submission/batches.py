@@ -164,9 +164,8 @@ def _describe_batch(
 ) -> schema.BatchStatus:
     """Return the state of a batch; ``briefly``: without what takes longer the more jobs it has."""
     app = apps.app_by_id(db, batch.app_id)
-    if (
-        batch.state is BatchState.ABORTED
-    ):  # what is cancelled is not waited for, though the transitioner closes it later
+    # what is cancelled is not waited for, though the transitioner closes it later
+    if batch.state is BatchState.ABORTED:
         batch = replace(batch, n_error=batch.n_error + interventions.count_cancelled_open(db, batch.id))
     notes = [] if briefly else _webhook_notes(db, batch)
     if not briefly:
