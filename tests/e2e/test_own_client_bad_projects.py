@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.helpers.small_server import serving
 from cobblestone.client.projects import connections, contacts, web
 from cobblestone.client.projects.connections import make_http
 from cobblestone.client.projects.scheduler_reply import TakenReply
+from cobblestone.client.remote import commands
 from cobblestone.policy.client.core.events import ContactProject, ReplyReceived
 
 
@@ -50,6 +52,41 @@ def test_while_one_project_drips_another_is_contacted(
             client.contacts.attach(f"http://127.0.0.1:{good_port}/", "1" * 32)
             await until(lambda: visits != [], seconds=30, what="a contact with the other")
             assert bad.project.scheduler_rpc_in_progress
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_an_attachment_says_that_the_project_has_not_answered_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Its scheduler fails, or is silent."""
+    monkeypatch.setattr(commands, "FIRST_ANSWER_SECONDS", 60.0 if fails else 1.0)
+
+    async def scheduler_out_of_order(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        host = re.search(rb"(?i)host: (\S+)", request)
+        assert host is not None
+        if b"get_project_config" in request:
+            page = b"<project_config><name>Ill</name></project_config>"
+        elif b"POST" not in request:
+            page = b"<scheduler>http://%s/cgi</scheduler>" % host[1]
+        elif fails:
+            page = b"no reply"
+        else:
+            await asyncio.sleep(3600)
+            return
+        writer.write(head(len(page)) + page)
+        await writer.drain()
+
+    async def check() -> None:
+        client = make_client(tmp_path / "own")
+        async with serving(scheduler_out_of_order) as port, running(client):
+            await until(lambda: client.jobs.runner is not None, seconds=60, what="start")
+            url = f"http://127.0.0.1:{port}/"
+            answer = await commands.attach(client.controls, commands.Arguments({"url": url, "key": "1" * 32}))
+            assert answer == {"url": url, "name": "Ill", "answered": False}
+            assert url in client.state.contents
 
     asyncio.run(check())
 

@@ -169,9 +169,31 @@ def test_what_a_project_has_to_say_is_listed(live: Callable[..., LiveProject], o
     project = live()
     own.start()
     assert own.cli("notices").stdout == "No notices.\n"
-    own.cli("attach", project.url, "--key", "0" * 32)
+    assert own.boinccmd("--project_attach", project.url, "0" * 32) == ""
     words = "E2E: This project does not know your account key."
     own.wait_for(lambda: words in own.cli("status").stdout, seconds=60, what="what the project says")
     assert words in own.cli("notices").stdout
     (notice,) = own.ask("notices")
     assert (notice["project_name"], notice["category"]) == ("E2E", "scheduler")
+    assert "account not accepted: see cobblestone client notices" in own.cli("projects").stdout
+    own.cli("detach", project.url)
+    own.wait_for(lambda: own.ask("notices") == [], seconds=30, what="the end of the notice")
+
+
+def test_attaching_with_a_wrong_key_fails_and_with_the_right_one_works_afterwards(
+    live: Callable[..., LiveProject], own: OwnClient
+):
+    project = live()
+    own.start()
+    wrong = own.cli("attach", project.url, "--key", "0" * 32, check=False)
+    assert wrong.returncode == 1
+    assert wrong.stdout == ""
+    assert wrong.stderr.startswith(
+        "Error: E2E does not accept this account, so it was not attached. It says: This project"
+    )
+    assert own.ask("projects") == []
+    assert own.ask("notices") == []
+    right = own.cli("attach", project.url, "--key", project.account("alice"))
+    assert (right.stdout, right.stderr) == ("Attached to E2E.\n", "")
+    (row,) = own.ask("projects")
+    assert row["host_id"] > 0

@@ -233,3 +233,10 @@ def test_wrong_settings_are_named_also_in_the_list_and_the_environment_overrides
     path.write_text(good)
     monkeypatch.setenv("COBBLESTONE_STATISTICS_SERVER__PORT", "9000")
     assert load_settings(tmp_path).server.port == 9000
+
+
+def test_what_a_backup_says_names_no_schema_where_there_is_none(
+    site: SiteFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["statistics", "backup", str(site.root), str(tmp_path / "backup.tar")]) == 0
+    assert "schema" not in capsys.readouterr().out

@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from cobblestone.cli.lab.sweeping import sweeping
 from cobblestone.sweep.grid import read_results
 
 SWEEP = """
@@ -63,3 +65,10 @@ def test_an_interrupted_sweep_keeps_its_results_and_ends_its_workers(
         os.killpg(sweep.pid, signal.SIGKILL)
         raise
     assert read_results(keep) == {str(i): i for i in range(4)}
+
+
+def test_the_search_for_attacks_that_keeps_nothing_does_not_promise_to_continue(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), sweeping("tries", None):
+        raise KeyboardInterrupt
+    with pytest.raises(click.exceptions.Exit), sweeping("runs", tmp_path):
+        raise KeyboardInterrupt

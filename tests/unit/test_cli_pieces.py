@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import json
 import os
+import socket
+import ssl
 from pathlib import Path
 
 import pytest
 
 from cobblestone.cli.arguments import error_text, spread_lists
 from cobblestone.cli.output import Output, size, when
-from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.errors import ConfigError, words_of
 from cobblestone.ops import environment as connection
 from cobblestone.ops.files import write_durably
 from cobblestone.ops.running import RunningServer, begun
@@ -196,3 +198,28 @@ def test_an_unreadable_token_says_what_to_do(tmp_path: Path, environment):
     (project / "keys" / "admin.token").unlink()
     with pytest.raises(ConfigError, match="as its owner"):
         locate(project)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (
+            FileNotFoundError(errno.ENOENT, "No such file or directory", "/a"),
+            "No such file or directory: '/a'",
+        ),
+        (socket.gaierror(-2, "Name or service not known"), "Name or service not known"),
+        (
+            ssl.SSLError(
+                1,
+                "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate (_ssl.c:1006)",
+            ),
+            "certificate verify failed: self-signed certificate",
+        ),
+        (TimeoutError(), "no answer in time"),
+        (EOFError(), "EOFError"),
+    ],
+)
+def test_what_people_read_has_no_numbers_of_the_system(error: Exception, expected: str):
+    assert words_of(error) == expected
+    if str(error):
+        assert str(ConfigError(f"/a cannot be read: {error}.")) == f"/a cannot be read: {expected}."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -170,4 +171,6 @@ def main() -> None:
     # names may have characters that the terminal's encoding lacks, and file names bytes that are no text
     stdout: Any = sys.stdout
     stdout.reconfigure(errors="backslashreplace")
-    sys.exit(run_command(sys.argv[1:]))
+    status = run_command(sys.argv[1:])
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python still waits for threads: another Ctrl-C ends that
+    sys.exit(status)

@@ -22,7 +22,17 @@ Expected outcomes (no work, quota reached) are values, not exceptions.
 
 from __future__ import annotations
 
+import re
+
 from cobblestone.domain.reasons import Reason
+
+_FOR_PROGRAMMERS = re.compile(r"\[(?:(?:Errno|WinError) -?\d+|SSL: \w+)\] | \(_ssl\.c:\d+\)")
+
+
+def words_of(error: BaseException) -> str:
+    """Return what an error of the system or a library says to people, without its number in parentheses."""
+    kind = type(error).__name__
+    return _FOR_PROGRAMMERS.sub("", str(error)) or ("no answer in time" if "Timeout" in kind else kind)
 
 
 class CobblestoneError(Exception):
@@ -31,7 +41,8 @@ class CobblestoneError(Exception):
     def __init__(self, message: str | Reason | None = None) -> None:
         #: The text as a sentence that can be said in other languages, where it is one.
         self.sentence = message if isinstance(message, Reason) else None
-        super().__init__(str(message or (type(self).__doc__ or "").strip().splitlines()[0]))
+        text = str(message or (type(self).__doc__ or "").strip().splitlines()[0])
+        super().__init__(_FOR_PROGRAMMERS.sub("", text))
 
 
 class ProtocolError(CobblestoneError):

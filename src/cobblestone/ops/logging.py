@@ -23,7 +23,7 @@ class _StandardError:
     def write(self, text: str) -> int:
         try:
             if self._n_lost:
-                sys.stderr.write(f"{self._n_lost} log lines could not be written and are lost\n")
+                sys.stderr.write(f"log lines that could not be written, and are lost: {self._n_lost}\n")
                 sys.stderr.flush()
                 self._n_lost = 0
             return sys.stderr.write(text)

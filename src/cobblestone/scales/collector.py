@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from cobblestone import __version__
-from cobblestone.domain.errors import CobblestoneError, ConfigError, RemoteProtocolError
+from cobblestone.domain.errors import CobblestoneError, ConfigError, RemoteProtocolError, words_of
 from cobblestone.ops.environment import Clock, system_clock
 from cobblestone.ops.files import write_durably
 from cobblestone.policy.credit.cross_project import (
@@ -90,7 +90,7 @@ async def fetch(client: httpx.AsyncClient, url: str, *, timeout_seconds: float) 
     except TimeoutError as error:
         raise DocumentUnreadable(f"{url} did not answer within {timeout_seconds:g} s") from error
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, ExceptionGroup) as error:
-        raise DocumentUnreadable(f"{url} cannot be read: {str(error) or type(error).__name__}") from error
+        raise DocumentUnreadable(f"{url} cannot be read: {words_of(error)}") from error
 
 
 async def _fetch_once(url: str) -> bytes:

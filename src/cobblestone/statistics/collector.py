@@ -18,7 +18,7 @@ import structlog
 from anyio import BrokenWorkerProcess, to_process
 
 from cobblestone import __version__
-from cobblestone.domain.errors import CobblestoneError
+from cobblestone.domain.errors import CobblestoneError, words_of
 from cobblestone.domain.exports import ExportedTable
 from cobblestone.domain.values import form_of
 from cobblestone.ops.aside import read_aside
@@ -80,7 +80,7 @@ async def fetch(
     except TimeoutError as error:
         raise ExportUnreadable(f"{url} took longer than {settings.max_seconds_per_file:g} s") from error
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, OSError, ExceptionGroup) as error:
-        raise ExportUnreadable(f"{url} cannot be read: {str(error) or type(error).__name__}") from error
+        raise ExportUnreadable(f"{url} cannot be read: {words_of(error)}") from error
     part.replace(target)
     tag.unlink(missing_ok=True)
     return came
@@ -241,10 +241,9 @@ class ExportCollector:
             seconds = self._settings.collect.max_seconds_per_project
             problem = f"all files together took longer than {seconds:g} s"
         except (OSError, BrokenWorkerProcess) as error:
-            problem = f"the export could not be read here: {error}"
-        except (
-            Exception
-        ) as error:  # the last resort: a mistake of ours with one project must not end the round
+            problem = f"the export could not be read here: {words_of(error)}"
+        except Exception as error:
+            # the last resort: a mistake of ours with one project must not end the round
             log.exception("statistics_project_failed", project=source.name)
             problem = f"the export could not be read because of a bug in this service: {type(error).__name__}"
         else:

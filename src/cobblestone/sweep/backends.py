@@ -6,11 +6,12 @@ import gc
 import os
 import re
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import active_children, parent_process
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import Any, Protocol
 
 from cobblestone.domain.errors import CobblestoneError, ConfigError
@@ -37,8 +38,9 @@ class ProcessPool:
         self._others = set(active_children())
 
     def submit(self, function: Callable[[Any], Any], argument: Any) -> Future[Any]:
-        """Queue one call."""
-        return self._pool.submit(function, argument)
+        """Queue one call; the first one starts the workers."""
+        with _without_interruption():
+            return self._pool.submit(function, argument)
 
     def as_completed(self, futures: Iterable[Future[Any]]) -> Iterator[tuple[Future[Any], Any]]:
         """Yield futures with their results as they finish, and raise what a call has raised.
@@ -66,9 +68,25 @@ class ProcessPool:
 
     def close(self) -> None:
         """Drop queued and running calls and stop."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
         for worker in set(active_children()) - self._others:
             worker.terminate()
+        self._pool.shutdown(cancel_futures=True)  # waits for its thread, which Python's end would disturb
+
+
+@contextmanager
+def _without_interruption() -> Generator[None]:
+    """Let Ctrl-C wait until the end: one that comes during a fork is lost, or ends the new process with a traceback."""
+    came: list[int] = []
+    if current_thread() is not main_thread():  # only that one is interrupted
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _begin_worker() -> None:

@@ -18,7 +18,7 @@ from cobblestone.api_schema import account_manager as schema
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.endpoints import Endpoint
 from cobblestone.api_schema.values import PREFIX, Body, Reply
-from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.domain.errors import CobblestoneError, ConfigError, words_of
 from cobblestone.domain.exports import MAX_BATCH
 from cobblestone.ops.aside import read_aside
 from cobblestone.policy.account_manager.selection import OfferedVersion
@@ -67,7 +67,7 @@ async def _reaching() -> AsyncGenerator[None]:
     except TimeoutError:
         raise ProjectUnreachable(f"It does not answer within {TIMEOUT_SECONDS:g} s.") from None
     except (httpx.HTTPError, httpx.InvalidURL, ExceptionGroup) as error:  # the last: of an impossible port
-        raise ProjectUnreachable(f"It cannot be reached: {str(error) or type(error).__name__}.") from error
+        raise ProjectUnreachable(f"It cannot be reached: {words_of(error)}.") from error
 
 
 async def _body(answer: httpx.Response, most: int) -> bytes:

@@ -174,6 +174,8 @@ def _project_state(row: dict[str, Any]) -> str:
         "ended": "ended",
         "by_manager": "by account manager",
     }
+    if row["last_contact"] and not row["host_id"]:
+        return "account not accepted: see cobblestone client notices"
     return ", ".join(word for name, word in words.items() if row[name]) or "active"
 
 
@@ -269,7 +271,13 @@ def attach(
     if email and not password:
         password = click.prompt("Password", hide_input=True)
     found = asked.one("attach", url=url, key=key, email=email, password=password, name=name, agreed=agreed)
-    asked.out.done(found, f"Attached to {found['name'] or found['url']}.", found["url"])
+    name = found["name"] or found["url"]
+    asked.out.done(found, f"Attached to {name}.", found["url"])
+    if not found["answered"]:
+        asked.out.warn(
+            f"{name} has not answered yet, so it is not known whether it accepts the account."
+            " The client goes on trying: see cobblestone client log"
+        )
 
 
 def _verb(member: str, argument: Argument, command: str, help_: str, done: str) -> Callable[..., None]:
@@ -336,11 +344,7 @@ def _length(seconds: float) -> str:
 
 _COMMANDS: dict[str, Callable[..., None]] = {
     **FOLDER_COMMANDS,
-    "show": show,
-    "status": status,
-    "tasks": tasks,
-    "projects": projects,
-    "attach": attach,
+    **{each.__name__: each for each in (show, status, tasks, projects, attach)},
     "detach": _on_project(
         "detach",
         "Detach from a project: its tasks are given up, its files removed.",
@@ -359,16 +363,10 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "suspend": _on_anything("suspend", "Suspend a task, a project or a GPU.", "Suspended."),
     "resume": _on_anything("resume", "Resume a task, a project or a GPU.", "Resumed."),
     "abort": _on_task("abort", "Abort a task; its project is told.", "Aborted."),
-    "log": log,
-    "notices": notices,
-    "why": why,
-    "prefs": prefs,
-    "history": history,
-    "mode": mode,
-    "reread": reread,
-    "manager": manager,
-    "stop": stop,
-    "replay": replay,
+    **{
+        each.__name__: each
+        for each in (log, notices, why, prefs, history, mode, reread, manager, stop, replay)
+    },
 }
 
 client_commands = Commands(help="Compute for projects on this computer.")

@@ -88,9 +88,9 @@ def adopt(
     from cobblestone.client.records.handover import adopt as take_over
 
     found = take_over(folder.expanduser())
-    words = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found.items())
+    words = ", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in found.items())
     out.show(
-        found, lines=[f"Taken over: {words}.", f"Continue with: cobblestone client run {typed_word(folder)}"]
+        found, lines=[f"Taken over {words}.", f"Continue with: cobblestone client run {typed_word(folder)}"]
     )
 
 
@@ -105,11 +105,11 @@ def export(
     from cobblestone.client.records.handover import export as write_out
 
     found = write_out(source.expanduser(), folder)
-    words = ", ".join(f"{count} {name}" for name, count in found.items())
+    words = ", ".join(f"{name}: {count}" for name, count in found.items())
     out.show(
         found,
         lines=[
-            f"Written: {words}.",
+            f"Wrote {words}.",
             f"Continue with: boinc --dir {folder}",
             "From now on, run only one of the two clients: they have the same jobs.",
         ],
@@ -162,12 +162,7 @@ def doctor(folder: FolderOption = DEFAULT_FOLDER, out: OutputOptions = OutputOpt
 
 
 FOLDER_COMMANDS: dict[str, Callable[..., None]] = {
-    "run": run,
-    "web": web,
-    "adopt": adopt,
-    "export": export,
-    "unit": unit,
-    "doctor": doctor,
+    each.__name__: each for each in (run, web, adopt, export, unit, doctor)
 }
 
 

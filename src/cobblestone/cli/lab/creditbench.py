@@ -198,7 +198,7 @@ def attack(
     out: OutputOptions = OutputOptions(),
 ) -> None:
     """Search for the attack that gains most from a system, and confirm it on fresh seeds."""
-    with sweeping("tries", Path()) as progress:
+    with sweeping("tries", None) as progress:
         from cobblestone.credit_lab.bench.optimiser import Search, look_for_attack
 
         found = look_for_attack(

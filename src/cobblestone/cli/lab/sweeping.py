@@ -40,8 +40,8 @@ def refusals(*written: Path | None) -> Generator[None]:
 
 
 @contextmanager
-def sweeping(what: str, folder: Path) -> Generator[Callable[[int, int], None]]:
-    """Show how many runs are done; report errors and interruptions as short messages."""
+def sweeping(what: str, folder: Path | None) -> Generator[Callable[[int, int], None]]:
+    """Show how many runs are done; report errors and interruptions as short messages.  ``folder``: where runs are kept."""
     try:
         with refusals(folder), progress_bar() as bar:
             line = bar.add_task(what, total=None, visible=False)
@@ -51,5 +51,7 @@ def sweeping(what: str, folder: Path) -> Generator[Callable[[int, int], None]]:
 
             yield progress
     except KeyboardInterrupt:
+        if folder is None:
+            raise
         click.echo(f"interrupted; the same command continues from the results in {folder}", err=True)
         raise click.exceptions.Exit(130) from None

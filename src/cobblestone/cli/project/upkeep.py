@@ -122,7 +122,7 @@ def _show_manifest(out: Output, manifest: BackupManifest, place: Path, verb: str
             f"{verb} {manifest.name} ({manifest.url}): {place}",
             (
                 f"  files: {len(manifest.files)}, {size(manifest.nbytes)}, as of {when(manifest.time)};"
-                f" cobblestone {manifest.cobblestone}, schema {manifest.schema}"
+                f" cobblestone {manifest.cobblestone}{manifest.schema and f', schema {manifest.schema}'}"
             ),
         ],
         essential=[place],

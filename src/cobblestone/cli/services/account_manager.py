@@ -16,6 +16,7 @@ from cobblestone.cli.parameters import Argument, Commands, Option
 from cobblestone.cli.project.setup import NewFolderArgument, NewServiceOptions
 from cobblestone.cli.services import account_manager_upkeep
 from cobblestone.cli.services.account_manager_upkeep import FolderArgument
+from cobblestone.domain.texts import several
 from cobblestone.ops.environment import typed_word
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ def accounting(
         )
     asked = "asked" if state.token else "not asked"
     lines = [
-        f"Project {state.project_id} is {asked} for granted credit, of {accounts} accounts.",
+        f"Project {state.project_id} is {asked} for granted credit, of {several(accounts, 'account')}.",
         "Its validation is trusted."
         if state.vouched
         else "Its validation is not trusted, so what it grants counts as a claim only. If you know "
@@ -305,7 +306,7 @@ def ledger_(
         deleted = store.write(lambda tx: ledger.delete_entries(tx, delete or []))
         wrong = store.write(lambda tx: operation.verify_sums(tx, repair=repair))
     lines = (
-        [f"Deleted {len(deleted)} entries worth {sum(each.amounts.credit for each in deleted):.2f}."]
+        [f"Deleted entries: {len(deleted)}, worth {sum(each.amounts.credit for each in deleted):.2f}."]
         if delete
         else []
     )

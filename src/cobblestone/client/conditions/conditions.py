@@ -88,9 +88,8 @@ class Conditions:
         self._searched = False
         self._network_open_until = 0.0
         self._no_benchmark_before = 0.0
-        self._stopped_since = (
-            self._started
-        )  #: preferences allow no computing, and the clock alone does not change that
+        #: Preferences allow no computing, and the clock alone does not change that.
+        self._stopped_since = self._started
         self._told: dict[type[ev.Event], ev.Event] = {}
         self.projects_changed = False  #: by a file, since it was set back
         self._files = PreferenceFiles(folders.root)

@@ -302,9 +302,8 @@ class HostWatch:
             for device in (self._root / "dev").glob(pattern):
                 with suppress(OSError):
                     found = device.stat()
-                    if found.st_uid != 0 or pattern.startswith(
-                        "pts"
-                    ):  # a console without a user belongs to root
+                    # a console without a user belongs to root
+                    if found.st_uid != 0 or pattern.startswith("pts"):
                         latest = max(latest, found.st_atime)
         return max(0.0, self._clock() - latest) if latest else None
 

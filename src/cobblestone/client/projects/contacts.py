@@ -91,6 +91,7 @@ _KEPT_AT_RESET = (
 )
 ABORTED_BY_USER = 203
 DETACHED = "the project was removed"
+CONTACTING = "Contacting the scheduler"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +120,8 @@ class Contacts:
         self._state = ports.state
         self._journal = ports.journal
         self._loop = ports.loop
-        self._unheard: Counter[str] = (
-            Counter()
-        )  #: replies in a row that acknowledged not all reports, by project
+        #: Replies in a row that acknowledged not all reports, by project.
+        self._unheard: Counter[str] = Counter()
         self._told: set[tuple[str, str]] = set()  #: addresses, and those that projects say to have instead
 
     # -- belonging to projects ----------------------------------------------------------------------------
@@ -191,6 +191,7 @@ class Contacts:
         if url not in self._state.contents:
             return
         self._journal.say("Detached from the project", url)
+        self._journal.notices.drop_of_scheduler(self._journal.project_name(url))
         self._state.drop_project(url)
         self._loop.post(ev.ProjectDetached(self._loop.clock(), url))
         self._loop.drain()
@@ -238,9 +239,8 @@ class Contacts:
         slow = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._slow, project.master_url)
         try:
             await self._contact(content, wanted)
-        except (
-            Exception
-        ) as error:  # a full disk, too: the core contacts no one until it hears how this contact went
+        except Exception as error:
+            # a full disk, too: the core contacts no one until it hears how this contact went
             if self._attached(content):
                 self._failed(project, error)
             if not isinstance(error, CobblestoneError):
@@ -388,7 +388,7 @@ class Contacts:
         ]
         parts.append(f"requesting new tasks: {', '.join(asked)}" if asked else "not requesting tasks")
         url = content.project.master_url
-        self._journal.say(f"Contacting the scheduler: {'; '.join(parts)}", url, flag="sched_ops")
+        self._journal.say(f"{CONTACTING}: {'; '.join(parts)}", url, flag="sched_ops")
 
     def look(self, now: float) -> None:
         """Leave projects that were only waited for, and show the core's figures."""

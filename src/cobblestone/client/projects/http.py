@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cobblestone.client.projects.connections import Connections, read_body, send
-from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
+from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError, words_of
 from cobblestone.wire.client.records import FileRecord, TransferProgress
 from cobblestone.wire.project.upload import (
     FileSizeQuery,
@@ -115,14 +115,14 @@ async def download(
             return outcome
         return await asyncio.to_thread(_finish, growing, path, info, code_key, compressed)
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol) as error:
-        return TransferOutcome(False, f"{url} cannot be reached: {error}", server_down=True)
+        return TransferOutcome(False, f"{url} cannot be reached: {words_of(error)}", server_down=True)
     except (httpx.InvalidURL, UnicodeError) as error:
         return TransferOutcome(
             False, f"{url:.200} is not a valid address: {error}", permanent=True, code=-224
         )
     except httpx.HTTPError as error:
         await asyncio.to_thread(_drop_tail, growing)
-        return TransferOutcome(False, f"{type(error).__name__} while fetching {url}: {error}")
+        return TransferOutcome(False, f"{url} could not be fetched: {words_of(error)}")
     except OSError as error:
         return TransferOutcome(False, f"{growing.parent} cannot be written: {error.strerror or error}")
 
@@ -230,7 +230,7 @@ def _finish(growing: Path, path: Path, info: FileInfo, code_key: str, compressed
         except (OSError, EOFError, zlib.error) as error:
             growing.unlink(missing_ok=True)
             unpacked.unlink(missing_ok=True)
-            return TransferOutcome(False, f"the compressed form of {path.name} is damaged: {error}")
+            return TransferOutcome(False, f"the compressed form of {path.name} is damaged: {words_of(error)}")
         growing.unlink()
         growing = unpacked
     problem = check_file(growing, info, code_key)
@@ -330,13 +330,13 @@ async def upload(
         reply, url = await _post(exchange, url, body, {"Content-Length": length})
         return _refusal(reply, url) or TransferOutcome(True, nbytes=size)
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol) as error:
-        return TransferOutcome(False, f"{url} cannot be reached: {error}", server_down=True)
+        return TransferOutcome(False, f"{url} cannot be reached: {words_of(error)}", server_down=True)
     except (httpx.InvalidURL, UnicodeError) as error:
         return TransferOutcome(
             False, f"{url:.200} is not a valid address: {error}", permanent=True, code=-224
         )
     except (httpx.HTTPError, RemoteProtocolError) as error:
-        return TransferOutcome(False, f"{url}: {error}")
+        return TransferOutcome(False, f"{url}: {words_of(error)}")
     except OSError as error:
         return TransferOutcome(
             False, f"{path.name} cannot be read: {error.strerror or error}", permanent=True, code=-161

@@ -57,6 +57,7 @@ def take_reply(
     """Take over a reply; ``reported`` are the identities of the jobs that were in the request."""
     project, reply = content.project, read.reply
     before = (project.resource_share, project.dont_use_dcf, project.non_cpu_intensive, project.no_rsc_pref)
+    project.project_name = reply.project_name or project.project_name  # what it says stands under its name
     _say(journal, project, reply)
     if reply.project_is_down:
         event = ReplyReceived(
@@ -124,8 +125,6 @@ def _take_account(
     state: ClientDatabase, journal: Journal, project: ProjectRecord, read: ReadReply, now: float
 ) -> None:
     reply = read.reply
-    if reply.project_name:
-        project.project_name = reply.project_name
     if reply.user is not None:
         project.user = _with_known(reply.user, project.user, USER, read.unsaid)
     host = reply.host

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cobblestone.client.projects.connections import Connections, read_body, send
 from cobblestone.client.records.journal import Journal
 from cobblestone.client.records.state import ClientDatabase
-from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError
+from cobblestone.domain.errors import CobblestoneError, RemoteProtocolError, words_of
 from cobblestone.domain.values import DAY
 from cobblestone.ops.aside import read_aside
 from cobblestone.policy.client.host.transfers import items_to_show, next_poll
@@ -64,8 +64,8 @@ async def fetch(
     except TimeoutError as error:
         raise ProjectNotReached(f"{url} did not answer within {MOST_SECONDS:.0f} s") from error
     except httpx.HTTPError as error:
-        words = str(error) or type(error).__name__
-        if "WRONG_VERSION_NUMBER" in words:
+        words = words_of(error)
+        if "WRONG_VERSION_NUMBER" in str(error):
             words = "it speaks no TLS. Does its address begin with http://?"
         raise ProjectNotReached(f"{url} cannot be reached: {words}") from error
     except (httpx.InvalidURL, ValueError) as error:

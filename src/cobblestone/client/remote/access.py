@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from cobblestone.domain.errors import CobblestoneError, ConfigError
+from cobblestone.domain.errors import CobblestoneError, ConfigError, words_of
 from cobblestone.ops.environment import typed_word
 
 ACCESS_FILE = "control.json"
@@ -51,7 +51,7 @@ def known_access(folder: Path) -> Access | None:
     return None
 
 
-TIMEOUT = 90.0
+TIMEOUT = 150.0  #: more than `attach` takes, which waits for three answers of a project
 MAX_ANSWER = 64 * 1024 * 1024
 
 
@@ -105,9 +105,8 @@ def ask(address: Address, command: str, certificate: Path | None = None, **given
     tls = None
     if address.url.startswith("wss:"):
         tls = ssl.create_default_context(cafile=str(certificate) if certificate else None)
-        if (
-            address.name == "this computer"
-        ):  # our own file says where it is; its name in the certificate is another
+        # our own file says where it is; its name in the certificate is another
+        if address.name == "this computer":
             tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     try:
         with connect(
@@ -125,7 +124,7 @@ def ask(address: Address, command: str, certificate: Path | None = None, **given
         raise ConfigError(f"The client at {address.name} does not accept this token ({error}).") from error
     except (OSError, WebSocketException, TimeoutError) as error:
         raise ConfigError(
-            f"The client of {address.name} does not answer: {str(error) or type(error).__name__}. Is it running?"
+            f"The client of {address.name} does not answer: {words_of(error)}. Is it running?"
         ) from error
     if not answer.get("ok"):
         raise Refused(str(answer.get("error")))

@@ -9,18 +9,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from cobblestone.client.projects.contacts import CONTACTING
 from cobblestone.client.records.app_versions import version_in_force
 from cobblestone.client.records.decisions import job_id, reasons_as_data
 from cobblestone.client.records.identity import VERSION_TEXT
 from cobblestone.client.remote.account_manager import ManagerContacts
 from cobblestone.client.remote.control import ALWAYS, AUTO, NEVER, ClientCommands, Errand
 from cobblestone.client.remote.view import ClientView
-from cobblestone.domain.errors import CobblestoneError, ConfigError, NotFound
+from cobblestone.domain.errors import CobblestoneError, ConfigError, NotFound, PolicyViolation
 from cobblestone.policy.client.core.state import Phase
 from cobblestone.wire.client.records import ClientJobState, JobRecord, ProjectContent
 from cobblestone.wire.project.account import passwd_hash
 
-ERRAND_SECONDS = 60.0
+ERRAND_SECONDS, FIRST_ANSWER_SECONDS, LOOK_EVERY = 60.0, 20.0, 0.1
 MAX_HISTORY = 10_000
 _MODES = {"always": ALWAYS, "auto": AUTO, "never": NEVER}
 _MODE_NAMES = {number: name for name, number in _MODES.items()}
@@ -325,8 +326,31 @@ async def attach(controls: Controls, given: Arguments) -> object:
         else:
             errand = controls.control.look_up_account(base, email, hashed)
         key = (await _finished(errand)).result
-    controls.control.attach(master, key, config.name, email)
-    return {"url": master, "name": config.name}
+    content = controls.control.attach(master, key, config.name, email)
+    return {"url": master, "name": config.name, "answered": await _accepted(controls.view, content)}
+
+
+async def _accepted(view: ClientView, content: ProjectContent) -> bool:
+    """Wait for the first answer of a new project; return whether it came in time.
+
+    Raises:
+        PolicyViolation: the project does not accept the account; the client has left it again.
+    """
+    project, before = content.project, view.journal.last
+    for _ in range(int(FIRST_ANSWER_SECONDS / LOOK_EVERY)):
+        if project.last_rpc_time or project.nrpc_failures:
+            break
+        await asyncio.sleep(LOOK_EVERY)
+    if project.host.id or not project.last_rpc_time:
+        return bool(project.host.id)
+    name = view.journal.project_name(project.master_url)
+    said = [
+        row.body for row in view.journal.since(before) if row.project == name and CONTACTING not in row.body
+    ]
+    await view.contacts.detach(content)
+    raise PolicyViolation(
+        " ".join([f"{name} does not accept this account, so it was not attached. It says:", *said])
+    )
 
 
 async def suspend(controls: Controls, given: Arguments, *, suspended: bool = True) -> object:

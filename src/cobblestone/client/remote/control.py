@@ -103,12 +103,12 @@ class ClientCommands:
             self._state.keep_notes()
         self._client.loop.background(self._client.contacts.detach(content))
 
-    def attach(self, url: str, key: str, name: str = "", email: str = "") -> None:
+    def attach(self, url: str, key: str, name: str = "", email: str = "") -> ProjectContent:
         """Belong to a project from now on.  Raises PolicyViolation when the configuration forbids that."""
         if self._conditions.config.disallow_attach:
             raise PolicyViolation("Projects cannot be attached: cc_config.xml says <disallow_attach>")
         self._open_network()
-        self._client.contacts.attach(url, key, name=name, email=email)
+        return self._client.contacts.attach(url, key, name=name, email=email)
 
     # -- questions to projects ----------------------------------------------------------------------------
 

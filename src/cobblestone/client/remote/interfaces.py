@@ -95,9 +95,8 @@ class GuiRpcServer:
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if (
-            len(self._connections) >= MAX_GUI_RPC_CONNECTIONS
-        ):  # the one that has been silent longest gives way
+        # the one that has been silent longest gives way
+        if len(self._connections) >= MAX_GUI_RPC_CONNECTIONS:
             idle = min(self._connections, key=lambda task: self._connections[task])
             del self._connections[idle]
             idle.cancel()

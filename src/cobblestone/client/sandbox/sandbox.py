@@ -20,7 +20,7 @@ from cobblestone.client.sandbox.processes import (
     tasks_of_account,
 )
 from cobblestone.client.sandbox.slot_files import JobAccount
-from cobblestone.domain.errors import ConfigError
+from cobblestone.domain.errors import ConfigError, words_of
 from cobblestone.domain.reasons import Reason, reason
 
 #: Between two looks at each job: orders, reports, run time.
@@ -492,7 +492,7 @@ def _try(line: Sequence[str]) -> str:
         lines = bytes(error.stderr).decode(errors="replace").strip().splitlines()
         return f"the system does not allow it ({lines[-1] if lines else 'no message'})"
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"it could not be tried ({error})"
+        return f"it could not be tried ({words_of(error)})"
     return ""
 
 

@@ -34,7 +34,7 @@ from cobblestone.client.tasks import slot
 from cobblestone.client.tasks.description import Ended, ProducedFile, TaskEvent, TaskSpec
 from cobblestone.client.tasks.slot import SharedSegment
 from cobblestone.client.tasks.task import RunningTask, Surroundings, Timing
-from cobblestone.domain.errors import CobblestoneError
+from cobblestone.domain.errors import CobblestoneError, words_of
 from cobblestone.domain.values import form_of
 from cobblestone.ops.environment import Clock, environment_without_proxies
 from cobblestone.policy.client.host.tasks import (
@@ -124,7 +124,7 @@ class Runner:
             await asyncio.to_thread(_make_executable, spec)
             task.start(self._environment, resumed=resumed)
         except (OSError, CobblestoneError) as error:
-            text = f"the job could not be started: {error}"
+            text = f"the job could not be started: {words_of(error)}"
             self.around.emit(
                 Ended(name=spec.name, ending=Ending.FAILED, exit_status=ERR_NOT_STARTED, text=text)
             )
@@ -265,7 +265,7 @@ class Runner:
         except slot.OutputProblem as problem:
             verdict = ExitVerdict(ending=Ending.FAILED, exit_status=problem.exit_status, text=str(problem))
         except OSError as error:  # the finish file stays: it is tried again at the next start
-            text = f"its outputs could not be moved: {error}"
+            text = f"its outputs could not be moved: {words_of(error)}"
             verdict = ExitVerdict(ending=Ending.POSTPONED, text=text, delay_seconds=60.0, as_notice=True)
         if verdict.ending in (Ending.FINISHED, Ending.FAILED, Ending.ABORTED):
             stderr = await asyncio.to_thread(slot.read_stderr, task.folder, head=task.spec.stderr_head)

@@ -46,6 +46,7 @@ from cobblestone.client.tasks.description import (
     UploadWanted,
 )
 from cobblestone.client.tasks.slot import SharedSegment, job_environment, with_libraries
+from cobblestone.domain.errors import words_of
 from cobblestone.domain.values import form_of
 from cobblestone.ops.environment import Clock
 from cobblestone.policy.client.host.tasks import (
@@ -272,7 +273,9 @@ class RunningTask:
         except OSError as error:
             self.around.emit(
                 Notice(
-                    self.spec.name, f"The checkpoint could not be saved in the slot: {error}.", important=True
+                    self.spec.name,
+                    f"The checkpoint could not be saved in the slot: {words_of(error)}.",
+                    important=True,
                 )
             )
         self.around.emit(Checkpointed(self.spec.name, cpu_time, self.elapsed, self.fraction_done))
@@ -295,7 +298,7 @@ class RunningTask:
             try:
                 file = slot.hand_over(self.folder, self.spec, output)
             except OSError as error:  # it is tried again with the others, at the end
-                self.around.emit(Notice(self.spec.name, f"An output could not be moved: {error}."))
+                self.around.emit(Notice(self.spec.name, f"An output could not be moved: {words_of(error)}."))
                 continue
             if file:
                 self.around.emit(UploadWanted(self.spec.name, file))
@@ -461,9 +464,8 @@ class RunningTask:
         if 0 < limits.disk_bytes < disk_usage:
             text = f"uses {disk_usage / 1e6:.1f} MB of disk; the limit is {limits.disk_bytes / 1e6:.1f} MB"
             self.end_for_good(AbortOrder(exit_status=EXIT_DISK_LIMIT, text=text))
-        if (
-            0 < limits.processes < usage.threads and not self.is_counted
-        ):  # keepers of sandboxes may be beyond it
+        # keepers of sandboxes may be beyond it
+        if 0 < limits.processes < usage.threads and not self.is_counted:
             text = f"has {usage.threads} processes and threads; the limit is {limits.processes}"
             self.end_for_good(AbortOrder(exit_status=EXIT_ABORTED_BY_CLIENT, text=text))
 

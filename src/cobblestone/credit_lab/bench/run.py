@@ -287,9 +287,8 @@ def _falsify(act: Act, result: Result, group: int) -> None:
     """Change a truthful report to what an attacker reports; accomplices forge the same."""
     result.run_time *= act.time
     result.cpu_time *= act.time
-    result.sent = min(
-        result.sent, result.time - min(result.run_time, DELAY_BOUND)
-    )  # it holds the job that long
+    # it holds the job that long
+    result.sent = min(result.sent, result.time - min(result.run_time, DELAY_BOUND))
     result.peak *= act.peak
     result.benchmark *= act.benchmark
     result.counted *= act.counts

@@ -202,9 +202,8 @@ class AnswerFolder:
                 f"{self.path} cannot be used as a folder for answers: {error.strerror}."
             ) from error
         self._list = self.path / LIST_NAME
-        with self._list.open(
-            "a", newline="", encoding="utf-8"
-        ) as file:  # another program may write to it, too
+        # another program may write to it, too
+        with self._list.open("a", newline="", encoding="utf-8") as file:
             if file.tell() == 0:
                 csv.DictWriter(file, COLUMNS).writeheader()
         try:
@@ -379,9 +378,8 @@ class Batch:
 
     def end_stuck(self) -> list[JobStatus]:
         """Cancel jobs that failed and that nobody at hand is left to try; return them, with what went wrong."""
-        with suppress(
-            RequestRefused, Unreachable
-        ):  # a token that may only read; an answer that can be had later
+        # a token that may only read; an answer that can be had later
+        with suppress(RequestRefused, Unreachable):
             stuck = self.connection.call(endpoints.LIST_STUCK_JOBS, self.id).jobs
             if stuck:
                 body = JobNames(workunits=[job.workunit for job in stuck])

@@ -177,9 +177,8 @@ class FileSender:
                 for sha256, source in missing.items():
                     try:
                         uploads.append(pool.submit(self._put, sha256, source, count.add))
-                    except (
-                        RuntimeError
-                    ):  # the program is at its end, where threads of a pool begin nothing more
+                    except RuntimeError:
+                        # the program is at its end, where threads of a pool begin nothing more
                         self._put(sha256, source, count.add)
                 try:
                     for upload in uploads:

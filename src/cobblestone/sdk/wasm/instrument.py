@@ -69,9 +69,8 @@ def _instrument(module: bytes) -> bytes:
         number: content for number, content in binary.read_sections(module) if number
     }  # 0: names and such
     types = binary.read_types(sections.get(binary.TYPES, b"\0"))
-    binary.read_imports(
-        sections.get(binary.IMPORTS, b"\0")
-    )  # functions only: globals begin with the module's own
+    # functions only: globals begin with the module's own
+    binary.read_imports(sections.get(binary.IMPORTS, b"\0"))
     surroundings = _Surroundings(
         types=types,
         blocks={},

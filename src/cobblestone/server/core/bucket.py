@@ -25,7 +25,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from cobblestone.domain.errors import ConfigError, StoreError
+from cobblestone.domain.errors import ConfigError, StoreError, words_of
 from cobblestone.ops.settings import StorageSection
 from cobblestone.store.catalog.file_storage import FileStorage
 
@@ -215,4 +215,4 @@ def trim_cache(root: Path, *, before: float) -> None:
 
 def _essence(error: BaseException) -> str:
     """Return the start of a library's long message."""
-    return " ".join(str(error).split())[:_SHOWN].rstrip(".") or type(error).__name__
+    return " ".join(words_of(error).split())[:_SHOWN].rstrip(".")

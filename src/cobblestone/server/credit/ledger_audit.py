@@ -316,7 +316,7 @@ class _Recomputation:
                 self._statistics.skip(group)
             return
         if len(entries) != len(group):
-            note = f"{len(group)} entries exist, and the facts give {len(entries)}"
+            note = f"entries: {len(group)}; by the facts: {len(entries)}"
             self._audit.note(CreditDifference("credit_entry", first.id, "facts", None, None, note))
         for line, entry in zip(group, entries, strict=False):
             self._audit.grants += 1

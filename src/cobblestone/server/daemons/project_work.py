@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cobblestone.domain.apps import ComparisonRule
-from cobblestone.domain.errors import CobblestoneError, JobError
+from cobblestone.domain.errors import CobblestoneError, JobError, words_of
 from cobblestone.domain.reasons import Reason, joined, phrase, sayable_reason
 from cobblestone.domain.values import ResultId, form_of
 from cobblestone.domain.work import OutputSpec
@@ -182,9 +182,9 @@ class _Comparison:
                 if output.index < len(task.specs)
             }
         except CobblestoneError as error:
-            return unusable(problem=phrase("{problem}", problem=str(error)))
+            return unusable(problem=phrase("{problem}", problem=words_of(error)))
         except OSError as error:  # the disk is away: that is not the volunteer's fault
-            return unusable(transient=True, problem=phrase("{problem}", problem=str(error)))
+            return unusable(transient=True, problem=phrase("{problem}", problem=words_of(error)))
         try:
             with _blamed_on(task.rule.kind):
                 problem = comparing.usable(

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from cobblestone.domain.errors import CobblestoneError, StoreError
+from cobblestone.domain.errors import CobblestoneError, StoreError, words_of
 from cobblestone.domain.values import WorkunitId
 from cobblestone.policy.lifecycle.deadlines import next_attempt
 from cobblestone.server.core.context import ServerContext
@@ -86,7 +86,7 @@ class SideWork:
         except StoreError:
             raise
         except (CobblestoneError, OSError) as error:
-            await self._postpone(workunit_id, str(error))
+            await self._postpone(workunit_id, words_of(error))
         except Exception as error:
             log.exception(self._failed, workunit=workunit_id)
             await self._postpone(workunit_id, f"{type(error).__name__}: {error}")

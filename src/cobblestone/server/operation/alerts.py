@@ -81,7 +81,7 @@ def queue_warnings(figures: ProjectFigures, settings: Settings) -> Iterator[Heal
         yield HealthWarning(code="jobs_parked", text=text)
     if figures.called_again:
         text = (
-            f"A comparison or the project's own function failed on {figures.called_again} jobs and is retried. `cobblestone"
+            f"Retried, because a comparison or the project's own function failed, jobs: {figures.called_again}. `cobblestone"
             " explain workunit ID` shows the error."
         )
         yield HealthWarning(code="function_fails", text=text)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from cobblestone.domain import exports as domain
-from cobblestone.domain.errors import ConfigError, RemoteProtocolError, StoreError
+from cobblestone.domain.errors import ConfigError, RemoteProtocolError, StoreError, words_of
 from cobblestone.ops.files import plain_pieces, unpacked_pieces
 from cobblestone.ops.settings import ExportSection
 from cobblestone.policy.credit.history import KEEP_DELETIONS, BadgeKind
@@ -233,7 +233,7 @@ def _check_file(path: Path, table: domain.ExportedTable) -> CheckedFile:
             count += len(reader.receive(data))
         reader.close()
     except (RemoteProtocolError, OSError) as error:
-        problem = str(error)
+        problem = words_of(error)
     if reader.n_refused and not problem:
         problem = f"Invalid records: {reader.n_refused}, the first one because {reader.first_refusal}"
     return CheckedFile(name=path.name, records=count, refused=reader.n_refused, problem=problem)
@@ -246,7 +246,7 @@ def _check_totals(
         with path.open("rb") as file:
             totals = parse_tables(file.read(MAX_TABLES_BYTES).decode("utf-8", "replace"))
     except (RemoteProtocolError, OSError) as error:
-        return CheckedFile(name=path.name, problem=str(error))
+        return CheckedFile(name=path.name, problem=words_of(error))
     said = {
         domain.ExportedTable.USER: totals.n_users,
         domain.ExportedTable.TEAM: totals.n_teams,

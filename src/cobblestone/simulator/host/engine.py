@@ -319,9 +319,8 @@ class HostRun:
         while any(slot + i in taken for i in range(task.width)):
             slot += 1
         if not task.gpu and slot + task.width > self.host.ncpus:
-            return max(
-                0, self.host.ncpus - task.width
-            )  # more CPUs promised than there are: drawn on top of each other
+            # more CPUs promised than there are: drawn on top of each other
+            return max(0, self.host.ncpus - task.width)
         return slot
 
     def stop(self, task: SimTask, *, keep: bool = True) -> None:

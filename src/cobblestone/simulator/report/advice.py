@@ -169,9 +169,8 @@ class Advisor:
         """Find the shortest deadline that loses little: results, and throughput."""
         typical = self.typical_seconds()
         bounds = [_round_time(typical * stretch) for stretch in STRETCHES]
-        scenario = _lasting(
-            self._scenario, LASTS * max(bounds)
-        )  # as long for all, so that beginnings weigh the same
+        # as long for all, so that beginnings weigh the same
+        scenario = _lasting(self._scenario, LASTS * max(bounds))
         points = self._points(
             "deadline", {_time(b): (b, _with_bound(scenario, b)) for b in sorted(set(bounds))}
         )

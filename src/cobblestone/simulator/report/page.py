@@ -60,9 +60,8 @@ class Diary(RunRecording):
 
     def note(self, now: float, kind: str, text: str) -> None:
         """Store a decision if it differs from the last of its kind."""
-        super(Diary, self).note(
-            now, kind, text
-        )  # a slots dataclass is made again, so super() has lost its class
+        # a slots dataclass is made again, so super() has lost its class
+        super(Diary, self).note(now, kind, text)
         if not self.start <= now <= self.end:
             return
         at, texts, before = self._last.get(kind, (-1.0, [], []))
@@ -217,7 +216,7 @@ def _decisions(diary: Diary) -> str:
     for day, found in groupby(diary.decisions, key=lambda decision: int(decision[0] // DAY)):
         each = list(found)
         opened = " open" if not parts else ""
-        parts.append(f"<details{opened}><summary>Day {day}: {len(each)} decisions</summary><ol>")
+        parts.append(f"<details{opened}><summary>Day {day}: {several(len(each), 'decision')}</summary><ol>")
         parts += [
             f"<li><time>{_clock(at)}</time><span class='kind'>{escape(KINDS.get(kind, kind))}</span>{escape(text)}</li>"
             for at, kind, text in each

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from cobblestone.domain.texts import several
 from cobblestone.domain.values import DAY, HOUR, float_sum
 from cobblestone.policy.client.choice import PolicyChoice
 from cobblestone.policy.client.core.events import from_plain, to_plain
@@ -153,7 +154,10 @@ def as_text(scenario: Scenario, results: Results) -> str:
     """Return a table; with several policies and seeds also of the changes from the first policy, seed by seed."""
     base, first = next(iter(results.items()))
     lines = [
-        f"{scenario.name}: {first[0].hosts} hosts, {scenario.duration / DAY:g} days, {len(first)} replicate(s); parts in percent",
+        (
+            f"{scenario.name}: {several(first[0].hosts, 'host')}, {scenario.duration / DAY:g} days,"
+            f" {several(len(first), 'replicate')}; parts in percent"
+        ),
         *_tables({name: _estimates(runs, scenario) for name, runs in results.items()}),
     ]
     if len(results) > 1 and len(first) > 1:
@@ -282,7 +286,7 @@ def draw_population(scenario: Scenario, results: Results, path: Path) -> None:
         names = sorted(project.name for project in scenario.projects)
         bars |= {literal(name): (tally,) for name, tally in zip(names, first.tallies, strict=True)}
     _draw_fate(fate, bars)
-    fig.suptitle(f"{literal(scenario.name)}: {first.hosts} hosts, seed {first.seed}", fontsize=11)
+    fig.suptitle(f"{literal(scenario.name)}: {several(first.hosts, 'host')}, seed {first.seed}", fontsize=11)
     save_picture(plt, fig, path, 120)
 
 

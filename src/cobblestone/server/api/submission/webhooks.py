@@ -22,7 +22,7 @@ import structlog
 from cobblestone.api_schema import batches as schema
 from cobblestone.api_schema import endpoints
 from cobblestone.api_schema.batches import ResultsPage
-from cobblestone.domain.errors import JobError, NotFound
+from cobblestone.domain.errors import JobError, NotFound, words_of
 from cobblestone.domain.values import form_of
 from cobblestone.server.api.endpoints.routing import Call, answers
 from cobblestone.server.api.submission.batches import results_page
@@ -118,7 +118,7 @@ async def _tell(ctx: ServerContext, webhook: Webhook) -> None:
         if not 200 <= status < 300:
             error = f"it answers with status {status}"
     except (OSError, httpx.HTTPError, httpx.InvalidURL, JobError, TimeoutError) as problem:
-        error = str(problem) or type(problem).__name__
+        error = words_of(problem)
     if error:
         attempts += 1
         pause = min(FIRST_PAUSE_SECONDS * 2.5 ** (attempts - 1), LONGEST_PAUSE_SECONDS)
