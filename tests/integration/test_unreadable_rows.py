@@ -191,3 +191,20 @@ def test_an_entry_of_the_ledger_from_no_time_does_not_stop_the_history_of_others
     change(world, "UPDATE credit_entry SET time = 1e300 WHERE id = 1")
     world.write(lambda tx: history.follow_ledger(tx, now=world.now))
     assert world.value("SELECT SUM(n_results) FROM credit_day WHERE owner = 'user'") == 1
+
+
+def test_a_report_of_a_result_that_cannot_be_read_is_taken_when_it_can_be(world: World):
+    world.add_jobs(world.add_app(), n=2)
+    host = world.host(world.user("ada"))
+    host.rpc(ask=1e6)
+    first, second = host.held
+    state = world.value("SELECT server_state FROM result WHERE name = ?", first)
+    change(world, "UPDATE result SET server_state = 77 WHERE name = ?", first)
+    reports = [host.finish(name, b"answer") for name in (first, second)]
+    reply = host.rpc(reports=reports)
+    assert [ack.get("name") for ack in reply.all("result_ack")] == [second]
+    change(world, "UPDATE result SET server_state = ? WHERE name = ?", state, first)
+    reply = host.rpc(reports=reports[:1])
+    assert [ack.get("name") for ack in reply.all("result_ack")] == [first]
+    world.settle()
+    assert world.value("SELECT COUNT(*) FROM workunit WHERE assimilate_state = 2") == 2

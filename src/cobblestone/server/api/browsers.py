@@ -110,7 +110,7 @@ async def _exchange(
     def transact(tx: Transaction) -> schema.BrowserJobs:
         user, host = _who(tx, call)
         found = dispatch.reported_rows(tx, listed)
-        own = {name: row for name, row in found.items() if row.result.host_id == host.id}
+        own = {name: row for name, row in found.items() if row and row.result.host_id == host.id}
         if report is not None and not own:  # another computer's, as all visitors share one account
             raise NotFound("This browser has no such job.")
         offer = ctx.offers.get(tx)

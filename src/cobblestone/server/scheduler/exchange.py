@@ -209,6 +209,8 @@ class SchedulerExchange:
         if not reported and not self.message.file_transfer_results:
             return host, False
         rows = dispatch.reported_rows(self.tx, [item.name for item in reported])
+        # The computer shall report a result again whose row cannot be read.
+        reported = [item for item in reported if rows.get(item.name, True)]
         records = self._records_of(host)
         twice = False
         for item in reported:

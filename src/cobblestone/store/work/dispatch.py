@@ -35,7 +35,7 @@ SHORT_NBYTES = 4096
 
 _encode = msgspec.json.Encoder().encode
 _RESULT_COLUMNS = RESULTS.of("r")
-_N_RESULT_COLUMNS = len(RESULTS.names)
+_N_RESULT_COLUMNS, _NAME = len(RESULTS.names), RESULTS.names.index("name")
 
 
 def count_bad(db: Database, host_id: HostId, version_id: AppVersionId) -> int:
@@ -255,8 +255,8 @@ class ReportedRow:
     browser got one."""
 
 
-def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRow]:
-    """Return rows of reported results by name, for changing; unknown names, and rows that cannot be read, are left out."""
+def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRow | None]:
+    """Return rows of reported results by name, for changing: None where one cannot be read; unknown names are left out."""
     if not names:
         return {}
     tx.lock_rows(LOCKED_WORKUNITS, names)
@@ -278,7 +278,8 @@ def reported_rows(tx: Transaction, names: Sequence[str]) -> dict[str, ReportedRo
             and _has_replacement(tx, result),
         )
 
-    return {each.result.name: each for each in tx.readable(load, by_result.values())}
+    found = {each.result.name: each for each in tx.readable(load, by_result.values())}
+    return {row[_NAME]: found.get(row[_NAME]) for row in rows}
 
 
 def rows_to_report(db: Database, names: Sequence[str]) -> list[Row]:
