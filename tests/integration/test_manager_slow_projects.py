@@ -178,7 +178,7 @@ def test_a_mistake_with_one_project_ends_no_contact_with_others(slow: Slow):
             raise RuntimeError("a mistake")
         keep(tx, project_id=project_id, found=found)
 
-    slow.world.checker._keep = failing  # type: ignore[method-assign]
+    slow.world.checker._keep = failing
     with pytest.raises(RuntimeError, match="a mistake"):
         slow.world.run(slow.world.checker.step())
     known = slow.world.read(projects.all_projects)

@@ -132,6 +132,27 @@ def test_a_daemon_tells_of_its_rounds_and_its_errors(world: World):
     assert beat.health() is DaemonHealth.STOPPED
 
 
+def test_a_daemon_rests_so_many_times_as_long_as_its_step_took(world: World):
+    begun: list[float] = []
+
+    async def step() -> int:
+        begun.append(time.monotonic())
+        await asyncio.sleep(0.1)
+        return 0
+
+    async def rounds() -> None:
+        daemon = DaemonTask(name="slow", step=step, sweep_seconds=0.01, rest=8.0)
+        task = asyncio.create_task(run_daemon(world.ctx, daemon))
+        async with asyncio.timeout(20):
+            while len(begun) < 2:  # noqa: ASYNC110  # the daemon sets no event
+                await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    world.run(rounds())
+    assert begun[1] - begun[0] >= 0.9
+
+
 def test_a_step_that_does_not_end_is_stuck_and_a_sleeping_daemon_is_not(monkeypatch: pytest.MonkeyPatch):
     beat = DaemonBeat("x")
     assert beat.health() is DaemonHealth.STOPPED

@@ -63,6 +63,8 @@ def _part_of(path: str) -> str:
 
 CHECK_SWEEP_SECONDS = 30.0
 DAYS_SWEEP_SECONDS = 60.0
+#: All entries of two days are added up each time: with 100,000 computers at many projects for a quarter of a minute.
+DAYS_REST = 20.0
 
 
 @contextlib.contextmanager
@@ -104,7 +106,6 @@ async def manager_daemons(ctx: ManagerContext) -> AsyncGenerator[None, None]:
             (CHECKER, ProjectChecker(ctx, client).step, CHECK_SWEEP_SECONDS),
             (MAKER, AccountMaker(ctx, client).step, CHECK_SWEEP_SECONDS),
             (COLLECTOR, CreditCollector(ctx, client).step, CHECK_SWEEP_SECONDS),
-            (DAYS, partial(add_up_days, ctx), DAYS_SWEEP_SECONDS),
             (MAILER, Mailer(ctx, ctx.settings.mail, ctx.folder.root).step, CHECK_SWEEP_SECONDS),
         )
         follow = partial(follow_projects, ctx)
@@ -112,6 +113,12 @@ async def manager_daemons(ctx: ManagerContext) -> AsyncGenerator[None, None]:
             *(
                 DaemonTask(name=name, step=in_turn(ctx.processes, name, step), sweep_seconds=seconds)
                 for name, step, seconds in single
+            ),
+            DaemonTask(
+                name=DAYS,
+                step=in_turn(ctx.processes, DAYS, partial(add_up_days, ctx)),
+                sweep_seconds=DAYS_SWEEP_SECONDS,
+                rest=DAYS_REST,
             ),
             DaemonTask(name="project_list", step=follow, sweep_seconds=CHECK_SWEEP_SECONDS),
             DaemonTask(name="balances", step=balances.step, sweep_seconds=SWEEP_SECONDS),

@@ -150,6 +150,7 @@ class DaemonTask:
     pause: Callable[[], Awaitable[float]] | None = None  #: seconds to wait at most; else `sweep_seconds`
     sweep_seconds: float = SWEEP_SECONDS
     step_limit: float = STEP_LIMIT_SECONDS  #: seconds after which its step is taken to hang
+    rest: float = 0.0  #: it waits at least so many times as long as its last step took
 
 
 @asynccontextmanager
@@ -198,6 +199,7 @@ async def run_daemon(ctx: ProcessContext, daemon: DaemonTask) -> None:
                     if done < SMALL_STEP:
                         await _until(began + PACE_SECONDS)
                     began = time.monotonic()
+                wait = max(wait, daemon.rest * (time.monotonic() - began))
                 if daemon.pause is not None:
                     wait = await daemon.pause()
                 beat.done(ctx.clock())
