@@ -72,14 +72,10 @@ class ProjectChecker:
     async def _due(self, busy: Set[int]) -> dict[int, Errand]:
         known, now = await self._ctx.store.aread(projects.all_projects), self._ctx.clock()
         return {
-            each.id: partial(self._check_and_keep, each)
+            each.id: partial(self._check, each)
             for each in known
             if each.next_check <= now and not each.stopped and each.id not in busy
         }
-
-    async def _check_and_keep(self, project: ManagedProject) -> None:
-        found = await self._check(project)
-        await self._ctx.store.awrite(partial(self._keep, project_id=project.id, found=found))
 
     def _keep(self, tx: Transaction, *, project_id: int, found: Mapping[str, Any]) -> None:
         """Store the result, and nothing of what an operator may have changed meanwhile.
@@ -92,8 +88,8 @@ class ProjectChecker:
             for operator in accounts.operators(tx):
                 self._mails.send_text(tx, operator, _failed(checked))
 
-    async def _check(self, project: ManagedProject) -> dict[str, Any]:
-        """Return what is known of a project now, by field."""
+    async def _check(self, project: ManagedProject) -> None:
+        """Ask a project about itself, and store what is known now."""
         now, found = self._ctx.clock(), dict[str, Any]()
         try:
             config = await projects_web.fetch_config(self._client, project.url)
@@ -105,7 +101,8 @@ class ProjectChecker:
             log.warning("project_unusable", project=project.url, error=problem)
         failures = project.failures + 1 if problem else 0
         pause = retry_seconds(failures) if problem else self._ctx.settings.contacts.check_seconds
-        return {**found, "problem": problem, "failures": failures, "next_check": now + pause}
+        found |= {"problem": problem, "failures": failures, "next_check": now + pause}
+        await self._ctx.store.awrite(partial(self._keep, project_id=project.id, found=found))
 
 
 def _failed(project: ManagedProject) -> Callable[[], tuple[str, str]]:

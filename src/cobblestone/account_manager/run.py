@@ -106,19 +106,17 @@ async def manager_daemons(ctx: ManagerContext) -> AsyncGenerator[None, None]:
             (CHECKER, ProjectChecker(ctx, client).step, CHECK_SWEEP_SECONDS),
             (MAKER, AccountMaker(ctx, client).step, CHECK_SWEEP_SECONDS),
             (COLLECTOR, CreditCollector(ctx, client).step, CHECK_SWEEP_SECONDS),
+            (DAYS, partial(add_up_days, ctx), DAYS_SWEEP_SECONDS),
             (MAILER, Mailer(ctx, ctx.settings.mail, ctx.folder.root).step, CHECK_SWEEP_SECONDS),
         )
         follow = partial(follow_projects, ctx)
         daemons = [
             *(
-                DaemonTask(name=name, step=in_turn(ctx.processes, name, step), sweep_seconds=seconds)
+                DaemonTask(
+                    name=name, step=in_turn(ctx.processes, name, step), sweep_seconds=seconds, rest=rest
+                )
                 for name, step, seconds in single
-            ),
-            DaemonTask(
-                name=DAYS,
-                step=in_turn(ctx.processes, DAYS, partial(add_up_days, ctx)),
-                sweep_seconds=DAYS_SWEEP_SECONDS,
-                rest=DAYS_REST,
+                for rest in [DAYS_REST if name == DAYS else 0.0]
             ),
             DaemonTask(name="project_list", step=follow, sweep_seconds=CHECK_SWEEP_SECONDS),
             DaemonTask(name="balances", step=balances.step, sweep_seconds=SWEEP_SECONDS),

@@ -86,9 +86,8 @@ class AppDispatch:
     max_jobs_in_progress: int = 0  #: … those for the CPU, per CPU …
     max_gpu_jobs_in_progress: int = 0  #: … and those for GPUs, per GPU
     max_jobs_per_rpc: int = 0  #: in one reply
-    max_jobs_per_day_init: int = (
-        0  #: a day, per processor, for a host that has not shown yet that it can do them
-    )
+    #: a day, per processor, for a host that has not shown yet that it can do them
+    max_jobs_per_day_init: int = 0
     locality: bool = False  #: jobs go first to hosts that have one of their sticky input files
     size_classes: tuple[float, ...] = ()
     """Speeds in FLOPS, ascending, that separate the size classes of hosts and jobs: n speeds make n + 1 classes."""
@@ -110,9 +109,8 @@ class App:
     deprecated: bool = False
     beta: bool = False
     comparison: ComparisonRule = ComparisonRule()
-    assimilator: str = (
-        ""  #: ``FILE.py:function`` in the project's folder, or ``folder:PATH``; empty: kept for the batch
-    )
+    #: ``FILE.py:function`` in the project's folder, or ``folder:PATH``; empty: kept for the batch
+    assimilator: str = ""
     credit_system: str = DEFAULT_CREDIT_SYSTEM
     fixed_credit: float = 0.0  #: of a job that names no amount, under the system ``fixed``
     host_scale_check: bool = False  #: credit scales of hosts only when proven

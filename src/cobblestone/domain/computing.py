@@ -77,9 +77,8 @@ class ComputingPreferences:
     network_unmetered_only: bool = False  #: no transfers over a connection that the system calls metered
     connection_interval_days: float = 0.0  #: contacts with projects lie at least so far apart
     temperature_pause: float = 0.0  #: degrees Celsius of the hottest sensor at which computing stops
-    temperature_throttle: float = (
-        0.0  #: degrees from which it slows down, the more the nearer it comes to the pause
-    )
+    #: degrees from which it slows down, the more the nearer it comes to the pause
+    temperature_throttle: float = 0.0
 
     mod_time: float = 0.0  #: Unix seconds
     source_project: str = ""
@@ -221,9 +220,8 @@ class ClientConfig:
     start_delay: float = 0.0
     stderr_head: bool = False
     suppress_net_info: bool = False
-    use_containers: bool = (
-        False  #: jobs in containers also where others are kept in the sandbox, which these cannot be
-    )
+    #: jobs in containers also where others are kept in the sandbox, which these cannot be
+    use_containers: bool = False
     suspended_gpus: Mapping[str, frozenset[int]] = field(default_factory=dict[str, "frozenset[int]"])
     """Ours: instances that the volunteer has switched off, by type."""
 

@@ -83,9 +83,8 @@ class Host:
     description: HostDescription = HostDescription()
     credit: CreditStatement = CreditStatement()
     blocked_reason: str = ""  #: not empty: gets no work
-    missing_runtime: str = (
-        ""  #: what apps of every platform lack there; see `cobblestone.policy.dispatch.versions`
-    )
+    #: what apps of every platform lack there; see `cobblestone.policy.dispatch.versions`
+    missing_runtime: str = ""
     missing_since: float = 0.0  #: when that was noticed, Unix seconds
     label: str = ""  #: the owner's own name for it
     hidden: bool = False  #: by its owner, also when the others are shown
@@ -114,9 +113,8 @@ class HostAppVersion:
     n_jobs_today: int = 0
     quota_day: int = 0  #: day number that ``n_jobs_today`` belongs to
     statistics: HostVersionStatistics = HostVersionStatistics()
-    bad_results: int = (
-        0  #: failed, invalid or late ones, less those that were valid since; bounded, see the daily quota
-    )
+    #: failed, invalid or late ones, less those that were valid since; bounded, see the daily quota
+    bad_results: int = 0
 
 
 @value(kw_only=True)

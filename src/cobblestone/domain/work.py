@@ -254,9 +254,8 @@ class Workunit:
     app_version_id: AppVersionId | None = None  #: version the job is committed to
     target: Recipients = Recipients()
     size_class: int = -1  #: of an app with size classes; -1 = none
-    turn: float = (
-        0.0  #: place in the queue among jobs of its priority; see `cobblestone.policy.dispatch.catalogue`
-    )
+    #: place in the queue among jobs of its priority; see `cobblestone.policy.dispatch.catalogue`
+    turn: float = 0.0
 
 
 @value(kw_only=True)

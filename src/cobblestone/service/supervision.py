@@ -90,16 +90,10 @@ def daemons_of_all(
     """Return the daemons of all processes by name; if several have one, the healthiest."""
     best: dict[str, DaemonNote] = {}
     order = [health.value for health in (DaemonHealth.RUNNING, DaemonHealth.FAILING, DaemonHealth.STUCK)]
-    for notes in (own, *(process.daemons for process in processes if is_alive(process, now))):
-        for note in notes:
-            known = best.get(note.name)
-            if known is None or _rank(note, order) < _rank(known, order):
-                best[note.name] = note
+    found = [*own, *(note for process in processes if is_alive(process, now) for note in process.daemons)]
+    for note in sorted(found, key=lambda each: [*order, each.state].index(each.state)):
+        best.setdefault(note.name, note)
     return best
-
-
-def _rank(note: DaemonNote, order: Sequence[str]) -> int:
-    return order.index(note.state) if note.state in order else len(order)
 
 
 def role_warnings(

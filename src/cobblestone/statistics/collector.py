@@ -237,15 +237,15 @@ class ExportCollector:
         """Download the export of a project and read it.  A failure is recorded; earlier data stays."""
         project = self._folder.project(source.name)
         before = project.read_state()
-        tried = msgspec.structs.replace(before, tried=self._clock())
+        state = msgspec.structs.replace(before, tried=self._clock(), problem="")
         try:
             async with asyncio.timeout(self._settings.collect.max_seconds_per_project):
                 files = await self._fetch(source, before)
             if files is None:
-                project.write_state(msgspec.structs.replace(tried, problem=""))
+                project.write_state(state)
                 return
             async with self._reading:
-                await self._read(source, before, files, tried.tried)
+                await self._read(source, msgspec.structs.replace(state, files=files))
             return
         except CobblestoneError as error:
             problem = str(error)
@@ -261,30 +261,15 @@ class ExportCollector:
             problem = f"the export could not be read because of a bug in this service: {type(error).__name__}"
         log.warning("statistics_project_failed", project=source.name, problem=problem)
         # What came is fetched again as a whole: half of it may be of another day.
-        project.write_state(msgspec.structs.replace(tried, tried=self._clock(), problem=problem, files={}))
+        project.write_state(msgspec.structs.replace(state, tried=self._clock(), problem=problem, files={}))
 
-    async def _read(
-        self,
-        source: folders.CollectedSource,
-        before: folders.CollectedProject,
-        files: dict[str, folders.FetchedFile],
-        tried: float,
-    ) -> None:
-        """Read an export that came, and make it count."""
-        project, settings = self._folder.project(source.name), self._settings.collect
-        read = partial(
-            ingest,
-            project,
-            before.generation,
-            now=tried,
-            max_rows=settings.max_rows,
-            step=settings.step_seconds,
-            url=source.url,
-        )
+    async def _read(self, source: folders.CollectedSource, state: folders.CollectedProject) -> None:
+        """Read an export that came, and make it count; ``state``: of the one before, with the files of this."""
+        project, how = self._folder.project(source.name), self._settings.collect
+        limits = {"max_rows": how.max_rows, "step": how.step_seconds}
+        read = partial(ingest, project, state.generation, now=state.tried, url=source.url, **limits)
         came: Ingested = await self._run(read)
-        project.write_state(
-            form_of(folders.CollectedProject, came, collected=tried, tried=tried, files=files)
-        )
+        project.write_state(form_of(folders.CollectedProject, came, state, collected=state.tried))
         _remove_others(project.generations, came.generation)
         if not self._build_needed:
             self._build_needed, self._new_since = True, self._clock()

@@ -56,22 +56,14 @@ def add_entries(
     tx: Transaction, counted: Iterable[Counted], *, host_id: int, account_id: int, day: int
 ) -> None:
     """Add to the entries of a computer's day."""
+    whose = (host_id, account_id, day)
     tx.execute_many(
-        f"INSERT INTO ledger (host_id, account_id, project_id, day, kind, {_COLUMNS}, kept_back, limits)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (host_id, project_id, day, kind) DO UPDATE SET"
+        f"INSERT INTO ledger (host_id, account_id, day, kind, project_id, {_COLUMNS}, kept_back, limits)"
+        " VALUES (?, ?, ?, 'contact', ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (host_id, project_id, day, kind) DO UPDATE SET"
         f" {_ADDED}, kept_back = ledger.kept_back + excluded.kept_back,"
         " limits = CASE WHEN excluded.limits = '' THEN ledger.limits ELSE excluded.limits END",
         [
-            (
-                host_id,
-                account_id,
-                each.project_id,
-                day,
-                "contact",
-                *each.counted.astuple(),
-                each.kept_back.credit,
-                ",".join(each.limits),
-            )
+            (*whose, each.project_id, *each.counted.astuple(), each.kept_back.credit, ",".join(each.limits))
             for each in counted
         ],
     )

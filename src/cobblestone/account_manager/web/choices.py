@@ -129,14 +129,10 @@ class ChoicePages(Pages[ManagerSite]):
         number, key = form.get("project_id", ""), form.get("weak_key", "").strip()
         known = {str(each.id): each for each in visit.ctx.projects.projects}
         if number not in known or not WEAK_KEY.fullmatch(key):
-            raise PageError(
-                422,
-                _("This is not a weak key"),
-                _(
-                    "It consists of a number, an underscore and 32 digits, as shown on your account "
-                    "page at the project."
-                ),
+            text = _(
+                "It consists of a number, an underscore and 32 digits, as shown on your account page at the project."
             )
+            raise PageError(422, _("This is not a weak key"), text)
         project, now = known[number], visit.ctx.clock()
 
         def keep(tx: Transaction) -> None:

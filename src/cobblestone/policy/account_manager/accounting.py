@@ -131,9 +131,8 @@ PEERS_FOR_HALF = 4
 class ReportRecord:
     """The record of a computer at one project."""
 
-    reported: Amounts | None = (
-        NOTHING  #: the client's totals that the next difference is taken from; None: it never stated any
-    )
+    #: the client's totals that the next difference is taken from; None: it never stated any
+    reported: Amounts | None = NOTHING
     fallen: Amounts | None = None  #: totals that were lower than before, until the next contact tells why
     fallen_contact: int = 0  #: number of the contact that stated them
     held: Amounts = NOTHING  #: reported, and not counted yet
@@ -147,9 +146,8 @@ class Meter:
 
     first_contact: float  #: Unix seconds, the manager's clock
     contact: float
-    contacts: int = (
-        0  #: so far; each answer has the number of its contact, which the next request brings back
-    )
+    #: so far; each answer has the number of its contact, which the next request brings back
+    contacts: int = 0
     counted: Amounts = NOTHING  #: since the first contact
     spare_cpu_seconds: float = 0.0  #: device time that was there and not used
     spare_gpu_seconds: float = 0.0

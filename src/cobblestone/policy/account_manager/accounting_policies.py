@@ -132,9 +132,8 @@ class Confirmation:
     revoked: float = 0.0  #: in all, for the page
     pending: float = 0.0  #: claimed, and not confirmed yet, at ``time``
     estimate: float = 0.0  #: counted by the ledger until ``time``
-    granted_lately: float = (
-        0.0  #: forgotten with `RATIO_HALF_LIFE`; with the next one: what an estimate is worth
-    )
+    #: forgotten with `RATIO_HALF_LIFE`; with the next one: what an estimate is worth
+    granted_lately: float = 0.0
     estimated_lately: float = 0.0
     time: float = 0.0
     mark: float | None = None  #: of `ByTotals`: the last total that the project stated

@@ -124,9 +124,8 @@ class AppStatistics:
     min_avg_pfc: float = 1.0  #: claimed FLOPs per rsc_fpops_est of the more efficient kind; 0 = not known
     host_scale_check: bool = False  #: option: trust host scales of proven hosts only
     flops_scale: float = 1.0  #: second system: credit of counted FLOPs x this = credit of the first system
-    credit_per_cpu_second: float = (
-        0.0  #: second system, for what cannot count: published average; 0: of the app
-    )
+    #: second system, for what cannot count: published average; 0: of the app
+    credit_per_cpu_second: float = 0.0
     counted: AppIncrement | None = None  #: second system: sums that flops_scale comes from
 
 

@@ -80,9 +80,8 @@ MANY_PEOPLE = 20
 
 USUAL_SPEED = 3.3e9
 YOUNG_SPEED = 1e10  #: before that: about what the fastest processors reach
-FASTEST_PER_MEDIAN = (
-    3.0  #: honest benchmarks spread less, and the median needs half of the people to be moved
-)
+#: honest benchmarks spread less, and the median needs half of the people to be moved
+FASTEST_PER_MEDIAN = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -292,8 +292,7 @@ class DispatchLimits:
     one_result_per_host_per_wu: bool = True
     version_random_factor: float = 1.0  #: how much chance there is in the choice of a version; 0 = none
     check_deadline: bool = True
-    workload_sim: bool = (
-        True  #: check deadlines against all jobs that the client holds, earliest deadline first
-    )
+    #: check deadlines against all jobs that the client holds, earliest deadline first
+    workload_sim: bool = True
     retries: RetryRules = RetryRules()
     unsupported_delay: float = 86400.0  #: seconds until a host that cannot be served may ask again

@@ -61,9 +61,8 @@ class ReportContext:
     record: HostAppVersion | None = None  #: of the reporting host and the result's version
     host_owner: UserId | None = None  #: user of the host that the result was sent to (``result.host_id``)
     ncpus_used: float = 1.0  #: CPUs that the version uses
-    replaced: bool = (
-        False  #: it was lost with its client's state, and its user got another one of the workunit
-    )
+    #: it was lost with its client's state, and its user got another one of the workunit
+    replaced: bool = False
 
 
 @value(kw_only=True)

@@ -115,16 +115,9 @@ def _projects(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject]
     db.executemany(
         "INSERT INTO project VALUES (?, ?, ?, ?, ?, ?, ?)",
         [
-            (
-                member.number,
-                member.source.name,
-                member.source.title,
-                member.source.url,
-                member.source.join.value,
-                member.source.credit_per_gflops_day,
-                member.exported,
-            )
+            (n, of.name, of.title, of.url, of.join.value, of.credit_per_gflops_day, member.exported)
             for member in members
+            for n, of in [(member.number, member.source)]
         ],
     )
     db.execute(f"CREATE TABLE site AS SELECT {FORMAT} AS format, {now!r}::DOUBLE AS time")

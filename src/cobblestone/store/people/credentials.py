@@ -143,9 +143,8 @@ class Purpose(StrEnum):
     CHANGE_EMAIL = "change_email"
     ATTACH = "attach"  #: for clients that attach by themselves: any number of them, as long as it is good
     RECOVERY = "recovery"  #: in place of the second factor
-    INSTITUTE = (
-        "institute"  #: issuer and subject of a log-in elsewhere, which opens the account as often as it comes
-    )
+    #: issuer and subject of a log-in elsewhere, which opens the account as often as it comes
+    INSTITUTE = "institute"
 
 
 @dataclass(frozen=True, slots=True)

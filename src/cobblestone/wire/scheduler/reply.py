@@ -168,9 +168,8 @@ class HostBlock:
     expavg_credit: Annotated[float, Number(element="host_expavg_credit")] = 0.0
     venue: Annotated[str, Text(64, element="host_venue", write=title_text)] = ""
     create_time: Annotated[float, Number(high=MAX_TIME, digits=0, element="host_create_time")] = 0.0
-    announce_id: bool = (
-        False  #: send the id: only when it is new or changed, for the client then restarts its rpc_seqno
-    )
+    #: send the id: only when it is new or changed, for the client then restarts its rpc_seqno
+    announce_id: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -207,9 +206,8 @@ class SchedulerReply:
     workunits: tuple[WorkunitBlock, ...] = ()
     results: tuple[ResultBlock, ...] = ()
     code_sign_key: str = ""  #: key text; leave empty when the client holds it already
-    code_sign_key_signature: str = (
-        ""  #: signature of the new key's stripped text, made with the client's old key
-    )
+    #: signature of the new key's stripped text, made with the client's old key
+    code_sign_key_signature: str = ""
     message_ack: Marked = False
     trickle_downs: Contents[TrickleDown] = ()
     non_cpu_intensive: Marked = False

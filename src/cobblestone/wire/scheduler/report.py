@@ -61,9 +61,8 @@ class ReportedFile:
     max_nbytes: Amount = 0.0
     md5_cksum: Annotated[str, Text(64, optional=True)] = ""
     upload_url: Annotated[str, Text(optional=True)] = ""
-    error_msg: Annotated[str, Inside()] = (
-        ""  #: not empty: the file never reached the server (client 7.20.5 then still says "success")
-    )
+    #: not empty: the file never reached the server (client 7.20.5 then still says "success")
+    error_msg: Annotated[str, Inside()] = ""
 
 
 @value(kw_only=True)

@@ -162,9 +162,8 @@ class SchedulerRequest:
         ReportedResult, ...
     ] = ()  #: named ``upload_`` or ``download_``; only acknowledged
     trickles: tuple[MsgFromHost, ...] = ()
-    trickles_truncated: bool = (
-        False  #: some were not read: do not acknowledge, the client sends them all again
-    )
+    #: some were not read: do not acknowledge, the client sends them all again
+    trickles_truncated: bool = False
     sticky_files: tuple[StickyFile, ...] = ()
     app_versions: tuple[ClientAppVersion, ...] = ()
     other_results: tuple[OtherResult, ...] = ()

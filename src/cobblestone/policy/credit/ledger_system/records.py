@@ -31,9 +31,8 @@ CellKey: TypeAlias = tuple[str, int, str]
 class LedgerRules:
     """Rules of an app.  The defaults are those that were measured."""
 
-    slack: float = (
-        0.04  #: beta: share of the value of jobs by which own reports may raise the sum of an identity
-    )
+    #: beta: share of the value of jobs by which own reports may raise the sum of an identity
+    slack: float = 0.04
     check_scale: float = 10.0  #: a host with W trusted jobs is checked with probability scale / W ...
     check_floor: float = 0.02  #: ... or with this one, if that is more
     tail: float = 1.75  #: residuals beyond so many standard deviations are a tail
@@ -51,9 +50,8 @@ class HostRecord:
     effect: float = 0.0  #: d
     variance: float = 0.0  #: v, of the effect; meaningless while there are no samples
     noise: float = 1.0  #: q
-    bank: float = (
-        0.0  #: B, by how much own reports may raise prices; taken off the credit while it is negative
-    )
+    #: B, by how much own reports may raise prices; taken off the credit while it is negative
+    bank: float = 0.0
     debt: float = 0.0  #: K, negative: what refused jobs cost; a positive one is never paid
     trusted: float = 0.0  #: W: valid jobs since the last failed check
     jobs: int = 0  #: valid jobs of this identity, ever
@@ -193,9 +191,8 @@ class JobDecided:
 
     job: Job
     reports: tuple[Report, ...]
-    quorum: int = (
-        1  #: of the app; a job with more valid results is final, one with less than 3 else provisional
-    )
+    #: of the app; a job with more valid results is final, one with less than 3 else provisional
+    quorum: int = 1
     checked: tuple[
         int, ...
     ] = ()  #: results for which a check was drawn (not those that came as the check): their escrow ends
