@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 import time
@@ -133,19 +134,22 @@ def test_a_daemon_tells_of_its_rounds_and_its_errors(world: World):
 
 
 def test_a_daemon_rests_so_many_times_as_long_as_its_step_took(world: World):
-    begun: list[float] = []
+    begun, twice = list[float](), asyncio.Event()
 
     async def step() -> int:
         begun.append(time.monotonic())
-        await asyncio.sleep(0.1)
+        if len(begun) == 2:
+            twice.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await asyncio.Event().wait()
         return 0
 
     async def rounds() -> None:
         daemon = DaemonTask(name="slow", step=step, sweep_seconds=0.01, rest=8.0)
         task = asyncio.create_task(run_daemon(world.ctx, daemon))
         async with asyncio.timeout(20):
-            while len(begun) < 2:  # noqa: ASYNC110  # the daemon sets no event
-                await asyncio.sleep(0.01)
+            await twice.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
