@@ -538,6 +538,9 @@ def test_a_site_is_open_once_and_survives_a_kill_between_reading_and_counting(
     # As after SIGKILL: rows of a generation that never counted, a half-made file for pages.
     site.folder.project("one").rows("1-dead").mkdir()
     (site.folder.published / ".000.duckdb.dead").write_bytes(b"x")
+    # As after SIGKILL while what does not fit into memory lies on disk.
+    (site.folder.published / ".scratch").mkdir()
+    (site.folder.published / ".scratch" / "duckdb_temp_storage-0.tmp").write_bytes(b"x")
     create_site(tmp_path)
     with open_site(tmp_path) as ctx:
         assert ctx.published is not None
