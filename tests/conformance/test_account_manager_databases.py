@@ -68,7 +68,7 @@ def test_everything_that_is_stored_is_read_again(
     caller.works(URL, HOUR)
     caller.call()
     account = world.read(lambda db: accounts.account_by_key(db, weak))
-    (host,) = world.read(lambda db: hosts.hosts_of(db, account.id))
+    (host,) = world.read(lambda db: hosts.hosts_of(db, account.id, limit=9))
     assert {each.project_id for each in host.why} == {first, second}
     world.run(world.days.step())
     earned = 4 * HOUR * CREDIT_SECOND

@@ -13,9 +13,9 @@ from tests.helpers.manager_world import CREDIT_SECOND, LINUX, PASSWORD, Caller, 
 from tests.helpers.visitors import hashes_verified
 
 from cobblestone.account_manager.core.members import Members
-from cobblestone.account_manager.model import ComputerFacts, ManagedHost
+from cobblestone.account_manager.model import ComputerFacts, ManagedHost, ProjectAccount
 from cobblestone.account_manager.run import open_manager
-from cobblestone.account_manager.store import accounts, granted, hosts, ledger, projects
+from cobblestone.account_manager.store import accounts, figures, granted, hosts, ledger, projects
 from cobblestone.policy.account_manager.accounting_policies import BySums, ReportedDay
 from cobblestone.policy.credit.history import day_of
 from cobblestone.store.engine.database import Transaction
@@ -524,6 +524,51 @@ def test_computers_at_a_place_with_a_preset_of_its_own_are_told_of_it(world: Man
     assert "<venue" not in at_work
     page = world.get("choices.php").text
     assert page.count("selected") == 1
+
+
+def test_a_farm_leafs_through_its_computers_and_each_figure_is_that_of_the_ledger(world: ManagerWorld):
+    world.join()
+    first, second = world.project(1), world.project(2)
+    today = day_of(world.now)
+
+    def fill(tx: Transaction) -> None:
+        for number in range(1, 121):
+            facts = ComputerFacts(domain_name=f"box-{number}.")
+            new = ManagedHost(id=0, account_id=1, host_key="k", facts=facts, contact_time=world.now - number)
+            assert hosts.add_host(tx, new) == number
+        rows = [
+            (number, project, today - ago, number + 0.25)
+            for number in range(1, 121)
+            for project in (first, second)
+            for ago in range(2)
+        ]
+        tx.execute_many(
+            "INSERT INTO ledger (host_id, account_id, project_id, day, cpu_ec) VALUES (?, 1, ?, ?, ?)", rows
+        )
+        both = [
+            ProjectAccount(project_id=each, total=2 * sum(n + 0.25 for n in range(1, 121)))
+            for each in (first, second)
+        ]
+        accounts.put_credit(tx, 1, both)
+
+    world.write(fill)
+    world.run(world.days.step())
+    seen: list[str] = []
+    for number in range(3):
+        page = world.get(f"home.php?page={number}").text
+        here = re.findall(r"box-(\d+)\.", page)
+        seen += here
+        for each in here:
+            row = page.partition(f"box-{each}.")[2].partition("</tr>")[0]
+            assert f">{4 * int(each) + 1}.00<" in row
+        assert ("page=" + str(number + 1) in page) == (number < 2)
+        assert page.partition("<h2>Projects</h2>")[2].count("14,580") == 2, "of both"
+    assert seen == [str(number) for number in range(1, 121)]
+    assert "Next: add a computer" not in world.get("home.php?page=9").text
+    assert ">481.00<" in world.get("computer.php?id=120").text
+    (entry,) = world.write(lambda tx: ledger.delete_entries(tx, [1]))
+    assert f">{4 * entry.host_id + 1 - 1.25:.2f}<" in world.get("computer.php?id=1").text
+    assert not world.read(lambda db: list(figures.totals_follow(db)))
 
 
 def test_sums_of_days_are_written_where_they_changed_only(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 import time
@@ -130,6 +131,30 @@ def test_a_daemon_tells_of_its_rounds_and_its_errors(world: World):
     beat = world.ctx.health.daemon("broken")
     assert beat.last_error == "ValueError: the validator's file is broken"
     assert beat.health() is DaemonHealth.STOPPED
+
+
+def test_a_daemon_rests_so_many_times_as_long_as_its_step_took(world: World):
+    begun, twice = list[float](), asyncio.Event()
+
+    async def step() -> int:
+        begun.append(time.monotonic())
+        if len(begun) == 2:
+            twice.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await asyncio.Event().wait()
+        return 0
+
+    async def rounds() -> None:
+        daemon = DaemonTask(name="slow", step=step, sweep_seconds=0.01, rest=8.0)
+        task = asyncio.create_task(run_daemon(world.ctx, daemon))
+        async with asyncio.timeout(20):
+            await twice.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    world.run(rounds())
+    assert begun[1] - begun[0] >= 0.9
 
 
 def test_a_step_that_does_not_end_is_stuck_and_a_sleeping_daemon_is_not(monkeypatch: pytest.MonkeyPatch):

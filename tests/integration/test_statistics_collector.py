@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gzip
 import http.server
+import re
 import sys
 import threading
 import time
@@ -20,6 +21,8 @@ import pytest
 from tests.helpers.statistics_exports import DAY, Export, cpid, host, team, user
 
 from cobblestone.domain.exports import ExportedUser
+from cobblestone.service import supervision
+from cobblestone.statistics import collector, ingest
 from cobblestone.statistics.collector import ExportCollector, ExportUnreadable, fetch, new_client, run_apart
 from cobblestone.statistics.folder import (
     CollectedProject,
@@ -242,7 +245,7 @@ def test_projects_that_misbehave_touch_no_other_one(tmp_path: Path, projects: Pr
         ("gone", "tables.xml does not exist"),
         ("moved", "has moved to 'http://elsewhere.example.org/'"),
         ("slow", "user.gz"),
-        ("large", "sends more than 1000000 bytes"),
+        ("large", "sends more than the 1000000 bytes that such a file may have"),
         ("bomb", "user.gz, after .* times its size"),
         ("cut", "host.gz, after .* the compressed file is cut off"),
         ("liar", "user.gz: it has 0 records, but tables.xml says 500"),
@@ -272,7 +275,7 @@ def endless(handler: http.server.BaseHTTPRequestHandler) -> None:
     handler.send_response(200)
     handler.end_headers()
     with contextlib.suppress(OSError):
-        for _ in range(100):
+        for _ in range(200):
             handler.wfile.write(b"x" * 100_000)
 
 
@@ -313,6 +316,99 @@ def test_who_sends_byte_by_byte_is_given_up_before_the_time_for_a_file_is_over(
     site = Site(tmp_path, projects, "one", max_seconds_per_file=600)
     site.round()
     assert "user.gz is slower than 10000 bytes per second" in site.state("one").problem
+
+
+def test_a_slow_project_holds_up_neither_others_nor_the_pages(
+    tmp_path: Path, projects: Projects, monkeypatch: pytest.MonkeyPatch
+):
+    names = ("drips", "silent", "good", "late")
+    for name in names:
+        projects.put(name, small(100))
+    projects.special = {"/drips/user.gz": trickle, "/silent/tables.xml": silent}
+    site = Site(tmp_path, projects, *names, timeout_seconds=60, max_seconds_per_file=600)
+    late = site.folder.project("late")
+    late.write_state(CollectedProject(tried=NOON))  # due in a day
+    monkeypatch.setattr(supervision, "LOOK_SECONDS", 0.1)
+
+    async def meanwhile() -> None:
+        task = asyncio.create_task(site.collector.step())
+        for name, patience in (("good", 0.0), ("late", collector.PATIENCE_SECONDS)):
+            async with asyncio.timeout(20):
+                while not site.state(name).generation:
+                    await asyncio.wait({task}, timeout=0.02)
+                if name == "good":
+                    late.write_state(CollectedProject())
+                site.now += patience
+        async with asyncio.timeout(20):
+            while published(site.folder) is None:
+                await asyncio.wait({task}, timeout=0.02)
+        assert not task.done()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(meanwhile())
+    assert {each.name for each in site.published().projects.values()} == {"good", "late"}
+    assert not site.state("drips").generation
+
+
+def announced(n_bytes: int) -> Callable[[http.server.BaseHTTPRequestHandler], None]:
+    def handle(handler: http.server.BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(n_bytes))
+        handler.end_headers()
+        with contextlib.suppress(OSError):
+            handler.wfile.write(b"x")
+        threading.Event().wait(0.5)
+        handler.close_connection = True
+
+    return handle
+
+
+@pytest.mark.parametrize(
+    ("file", "most"),
+    [("tables.xml", 10_000_000), ("db_dump.xml", 10_000_000), ("user_deleted.gz", 5_000_000)],
+)
+def test_each_file_has_a_size_of_its_own_and_is_refused_before_more_of_it_comes(
+    tmp_path: Path, projects: Projects, file: str, most: int
+):
+    projects.put("one", small(100))
+    projects.put("two", small(100))
+    if file == "db_dump.xml":
+        del projects.files["/one/team.gz"], projects.files["/two/team.gz"]
+    projects.special = {f"/one/{file}": announced(most + 1), f"/two/{file}": endless}
+    site = Site(tmp_path, projects, "one", "two", max_file_bytes=50_000_000, timeout_seconds=10)
+    site.round()
+    for name in ("one", "two"):
+        said = f"{name}/{file} sends more than the {most} bytes that such a file may have"
+        assert said in site.state(name).problem
+        left = site.folder.project(name).incoming.glob(f"{file}*")
+        assert sum(path.stat().st_size for path in left) < 100
+
+
+def test_a_table_in_parts_has_no_more_bytes_than_one_in_one_file(tmp_path: Path, projects: Projects):
+    put_split(projects, [user(number, f"U{number}", 10.0, NOON) for number in range(1, 40)], NOON)
+    site = Site(tmp_path, projects, "one", max_file_bytes=2000)
+    site.round()
+    assert re.search(r"user_\d+.gz sends more than the \d+ bytes", site.state("one").problem)
+
+
+def test_a_file_that_decompresses_to_little_but_space_is_refused_early(
+    tmp_path: Path, projects: Projects, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(ingest, "BYTES_AT_FIRST", 10_000_000)
+    projects.put("one", small(100))
+    # Seven bytes in 2,000 are not the same: fewer than 400 bytes from each.
+    line = b" " * 1993
+    filler = b"".join(b"%07d" % number + line for number in range(50_000))
+    projects.files["/one/host.gz"] = packed = gzip.compress(b"<hosts>" + filler + b"</hosts>", 9)
+    assert len(filler) < 400 * len(packed)
+    site = Site(tmp_path, projects, "one")
+    site.round()
+    said = re.fullmatch(
+        r"host.gz, after (\d+) bytes: it holds 0 records only: refused", site.state("one").problem
+    )
+    assert said is not None, site.state("one").problem
+    assert int(said[1]) < 15_000_000
 
 
 def test_who_exports_parts_without_end_is_given_up(tmp_path: Path, projects: Projects):
@@ -384,7 +480,7 @@ def get(projects: Projects, path: str, target: Path, known: FetchedFile | None =
 
     async def ask() -> FetchedFile | None:
         async with new_client(settings) as client:
-            return await fetch(client, projects.url + path, target, known, settings)
+            return await fetch(client, projects.url + path, target, known, settings, most_bytes=10**6)
 
     return asyncio.run(ask())
 
@@ -442,6 +538,9 @@ def test_a_site_is_open_once_and_survives_a_kill_between_reading_and_counting(
     # As after SIGKILL: rows of a generation that never counted, a half-made file for pages.
     site.folder.project("one").rows("1-dead").mkdir()
     (site.folder.published / ".000.duckdb.dead").write_bytes(b"x")
+    # As after SIGKILL while what does not fit into memory lies on disk.
+    (site.folder.published / ".scratch").mkdir()
+    (site.folder.published / ".scratch" / "duckdb_temp_storage-0.tmp").write_bytes(b"x")
     create_site(tmp_path)
     with open_site(tmp_path) as ctx:
         assert ctx.published is not None
@@ -461,9 +560,8 @@ def test_a_server_that_never_answers_is_named_as_late(tmp_path: Path):
 
     async def ask() -> None:
         async with httpx.AsyncClient(transport=httpx.MockTransport(hang)) as client:
-            await fetch(
-                client, "http://a.example.org/", tmp_path / "file", None, CollectSection.model_validate({})
-            )
+            settings = CollectSection.model_validate({})
+            await fetch(client, "http://a.example.org/", tmp_path / "file", None, settings, most_bytes=1000)
 
     with pytest.raises(ExportUnreadable, match="cannot be read: ReadTimeout"):
         asyncio.run(ask())

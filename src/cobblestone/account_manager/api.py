@@ -27,6 +27,7 @@ from cobblestone.policy.credit.history import day_of
 from cobblestone.service.context import CachedRead
 from cobblestone.service.http import api as http
 from cobblestone.service.http.monitoring import Monitoring, read_and_write
+from cobblestone.service.supervision import daemon_notes
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.engine.sqlite import database_bytes
 from cobblestone.store.people import users
@@ -97,13 +98,7 @@ class ManagerApi:
             found,
             name=ctx.settings.manager.name,
             version=__version__,
-            projects_unusable=found.unusable,
-            projects_paused=found.stopped,
-            accounts_waiting=found.waiting,
-            daemons=[
-                schema.Daemon(name=name, state=state.value, last_error=ctx.health.daemons[name].last_error)
-                for name, state in ctx.health.states().items()
-            ],
+            daemons=[form_of(schema.Daemon, each) for each in daemon_notes(ctx)],
             warnings={code: each.text for code, each in ctx.health.warnings.items()},
         )
 
@@ -213,13 +208,13 @@ def manager_monitoring(ctx: ManagerContext) -> Monitoring:
             "accounts": found.accounts,
             "computers": {"known": found.hosts, "active": found.hosts_active},
             "projects": {
-                "usable": found.projects - found.unusable - found.stopped,
-                "unusable": found.unusable,
-                "stopped": found.stopped,
+                "usable": found.projects - found.projects_unusable - found.projects_paused,
+                "unusable": found.projects_unusable,
+                "stopped": found.projects_paused,
             },
             "projects_asked": {"answering": found.telling, "failing": found.not_telling},
             "mails_waiting": found.mails_waiting,
-            "project_accounts_waiting": found.waiting,
+            "project_accounts_waiting": found.accounts_waiting,
             "counted_credit": found.credit,
         }
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import httpx
 import structlog
 
 from cobblestone.account_manager.core.context import ManagerContext
-from cobblestone.account_manager.core.projects_web import ProjectCredit, ProjectUnreachable, check_address
+from cobblestone.account_manager.core.projects_web import (
+    AT_ONCE,
+    ProjectCredit,
+    ProjectUnreachable,
+    check_address,
+)
 from cobblestone.account_manager.model import ManagedProject
 from cobblestone.account_manager.store import granted, projects
 from cobblestone.account_manager.store.granted import ProjectAccounting
@@ -20,6 +26,7 @@ from cobblestone.domain.exports import MAX_BATCH, CountedJobState
 from cobblestone.policy.account_manager import accounting_policies as policies
 from cobblestone.policy.account_manager.selection import retry_seconds
 from cobblestone.policy.credit.history import day_of
+from cobblestone.service.supervision import Errand, SideBySide
 from cobblestone.store.engine.database import Transaction
 
 log = structlog.get_logger(__name__)
@@ -42,21 +49,25 @@ class CreditCollector:
     def __init__(self, ctx: ManagerContext, client: httpx.AsyncClient) -> None:
         self._ctx = ctx
         self._client = client
+        self._contacts = SideBySide(self._due, most=AT_ONCE)
 
     async def step(self) -> int:
         """Ask the projects that are due; return how many."""
-        ctx = self._ctx
-        if ctx.settings.accounting.policy == "estimate":
+        if self._ctx.settings.accounting.policy == "estimate":
             return 0
-        now = ctx.clock()
-        asked, known = await ctx.store.aread(
+        return await self._contacts.step()
+
+    async def _due(self, busy: Set[int]) -> dict[int, Errand]:
+        now = self._ctx.clock()
+        asked, known = await self._ctx.store.aread(
             lambda db: (granted.all_project_accounting(db), projects.all_projects(db))
         )
-        due = [
-            each for each in known if each.id in asked and asked[each.id].next_ask <= now and not each.stopped
-        ]
-        await asyncio.gather(*(self._ask(project, asked[project.id]) for project in due))
-        return len(due)
+        due = {id_: state for id_, state in asked.items() if state.next_ask <= now and id_ not in busy}
+        return {
+            each.id: partial(self._ask, each, due[each.id])
+            for each in known
+            if each.id in due and not each.stopped
+        }
 
     async def _ask(self, project: ManagedProject, state: ProjectAccounting) -> None:
         ctx = self._ctx

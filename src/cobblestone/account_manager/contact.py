@@ -352,14 +352,14 @@ def _why(
         for choice in selection.chosen
     ]
     refused = [
-        model.ProjectWhy(project_id=id_, chosen=False, reasons=(_stored_reason(each),))
+        model.ProjectWhy(
+            project_id=id_,
+            chosen=False,
+            reasons=(_constant_reason(each.code, each.sentence) if not each.values else each.as_json(),),
+        )
         for id_, each in selection.refused.items()
     ]
     return (*chosen, *refused)
-
-
-def _stored_reason(given: Reason) -> dict[str, object]:
-    return given.as_json() if given.values else _constant_reason(given.code, given.sentence)
 
 
 @lru_cache(maxsize=256)

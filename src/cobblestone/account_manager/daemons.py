@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from cobblestone.policy.credit.history import day_of
 from cobblestone.service.languages import N_
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.mail import AccountMails
+from cobblestone.service.supervision import Errand, SideBySide
 from cobblestone.store.engine.database import Transaction
 from cobblestone.store.people import credentials
 from cobblestone.wire.project.account import ERROR_MESSAGES, WebRpcError
@@ -29,7 +30,8 @@ from cobblestone.wire.project.pages import ProjectConfig, WebRpcRefused
 
 log = structlog.get_logger(__name__)
 
-MADE_AT_ONCE = 8
+#: Accounts in one contact with a project, and seconds for each.
+MADE_AT_ONCE, MAKING_SECONDS = 8, 60.0
 #: Sums of days in one write: some 2 ms.
 DAYS_AT_ONCE = 500
 #: Failed looks at a project in a row, after which its operators get a mail: about an hour.
@@ -60,17 +62,20 @@ class ProjectChecker:
     def __init__(self, ctx: ManagerContext, client: httpx.AsyncClient) -> None:
         self._ctx = ctx
         self._client = client
+        self._contacts = SideBySide(self._due, most=projects_web.AT_ONCE)
         self._mails = AccountMails(ctx, ctx.settings.manager.name)
 
     async def step(self) -> int:
         """Check the projects that are due; return how many."""
-        ctx = self._ctx
-        known = await ctx.store.aread(projects.all_projects)
-        due = [each for each in known if each.next_check <= ctx.clock() and not each.stopped]
-        for project in due:
-            found = await self._check(project)
-            await ctx.store.awrite(partial(self._keep, project_id=project.id, found=found))
-        return len(due)
+        return await self._contacts.step()
+
+    async def _due(self, busy: Set[int]) -> dict[int, Errand]:
+        known, now = await self._ctx.store.aread(projects.all_projects), self._ctx.clock()
+        return {
+            each.id: partial(self._check, each)
+            for each in known
+            if each.next_check <= now and not each.stopped and each.id not in busy
+        }
 
     def _keep(self, tx: Transaction, *, project_id: int, found: Mapping[str, Any]) -> None:
         """Store the result, and nothing of what an operator may have changed meanwhile.
@@ -83,8 +88,8 @@ class ProjectChecker:
             for operator in accounts.operators(tx):
                 self._mails.send_text(tx, operator, _failed(checked))
 
-    async def _check(self, project: ManagedProject) -> dict[str, Any]:
-        """Return what is known of a project now, by field."""
+    async def _check(self, project: ManagedProject) -> None:
+        """Ask a project about itself, and store what is known now."""
         now, found = self._ctx.clock(), dict[str, Any]()
         try:
             config = await projects_web.fetch_config(self._client, project.url)
@@ -96,7 +101,8 @@ class ProjectChecker:
             log.warning("project_unusable", project=project.url, error=problem)
         failures = project.failures + 1 if problem else 0
         pause = retry_seconds(failures) if problem else self._ctx.settings.contacts.check_seconds
-        return {**found, "problem": problem, "failures": failures, "next_check": now + pause}
+        found |= {"problem": problem, "failures": failures, "next_check": now + pause}
+        await self._ctx.store.awrite(partial(self._keep, project_id=project.id, found=found))
 
 
 def _failed(project: ManagedProject) -> Callable[[], tuple[str, str]]:
@@ -124,39 +130,61 @@ class AccountMaker:
     def __init__(self, ctx: ManagerContext, client: httpx.AsyncClient) -> None:
         self._ctx = ctx
         self._client = client
+        self._contacts = SideBySide(self._due, most=projects_web.AT_ONCE)
+        #: Projects that did not answer: how often in a row, and until when all accounts there wait.
+        self._silent: dict[int, tuple[int, float]] = {}
 
     async def step(self) -> int:
-        """Create those that are due; return how many were tried."""
-        ctx = self._ctx
-        now = ctx.clock()
-        confirmed = ctx.settings.accounts.confirmed_email == "required"
-        wanted = await ctx.store.aread(
-            lambda db: accounts.wanted_accounts(db, now=now, limit=MADE_AT_ONCE, confirmed=confirmed)
-        )
-        for each in wanted:
-            await self._make(each)
-        return len(wanted)
+        """Create those that are due; return with how many projects that was tried."""
+        return await self._contacts.step()
 
-    async def _make(self, wanted: WantedAccount) -> None:
+    async def _due(self, busy: Set[int]) -> dict[int, Errand]:
+        ctx, now = self._ctx, self._ctx.clock()
+        confirmed = ctx.settings.accounts.confirmed_email == "required"
+        silent = {id_ for id_, (_, until) in self._silent.items() if now < until <= now + DAY}
+        wanted = await ctx.store.aread(
+            lambda db: accounts.wanted_accounts(
+                db, now=now, limit=MADE_AT_ONCE, confirmed=confirmed, not_at=busy | silent
+            )
+        )
+        by_project: dict[int, list[WantedAccount]] = {}
+        for each in wanted:
+            by_project.setdefault(each.project_id, []).append(each)
+        return {id_: partial(self._make_at, id_, those) for id_, those in by_project.items()}
+
+    async def _make_at(self, project_id: int, wanted: Sequence[WantedAccount]) -> None:
+        """Create accounts at a project, until one gets no answer: that cost time which all others there would cost again."""
+        for each in wanted:
+            if await self._make(each):
+                self._silent.pop(project_id, None)
+                continue
+            failures = self._silent.get(project_id, (0, 0.0))[0] + 1
+            self._silent[project_id] = failures, self._ctx.clock() + retry_seconds(failures)
+            return
+
+    async def _make(self, wanted: WantedAccount) -> bool:
+        """Create an account, and store what came of it; return whether the project answered."""
         ctx, known = self._ctx, wanted
         project = await ctx.store.aread(lambda db: projects.project_by_id(db, wanted.project_id))
         try:
-            keys = await projects_web.open_account(
-                self._client, project.url, wanted.account, make=not wanted.weak_key
-            )
-            await ctx.store.awrite(lambda tx: accounts.set_made(tx, wanted, keys.weak))
-            known = replace(wanted, weak_key=keys.weak)
-            problem, told = await self._tell(project, wanted.account, keys.strong)
+            async with projects_web.reaching(MAKING_SECONDS):
+                keys = await projects_web.open_account(
+                    self._client, project.url, wanted.account, make=not wanted.weak_key
+                )
+                await ctx.store.awrite(lambda tx: accounts.set_made(tx, wanted, keys.weak))
+                known = replace(wanted, weak_key=keys.weak)
+                problem, told = await self._tell(project, wanted.account, keys.strong)
         except CobblestoneError as error:
             text, next_try = _refusal(error, known), ctx.clock() + retry_seconds(wanted.failures + 1)
             final = isinstance(error, WebRpcRefused) and (known.weak_key or error.number in FOR_THE_PERSON)
             await ctx.store.awrite(
                 lambda tx: accounts.set_not_made(tx, known, text, next_try=None if final else next_try)
             )
-        else:
-            await ctx.store.awrite(
-                lambda tx: accounts.set_told(tx, wanted, problem, now=ctx.clock() if told else None)
-            )
+            return not isinstance(error, projects_web.ProjectUnreachable)
+        await ctx.store.awrite(
+            lambda tx: accounts.set_told(tx, wanted, problem, now=ctx.clock() if told else None)
+        )
+        return True
 
     async def _tell(self, project: ManagedProject, account: ManagerAccount, key: str) -> tuple[str, bool]:
         """Return what a project did not accept, and whether it accepted the rest."""

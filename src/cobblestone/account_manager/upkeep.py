@@ -91,14 +91,6 @@ def _projects(opened: Opened, db: Database) -> Iterator[Finding]:
             yield Finding("not_usable", "project", project.id, f"{project.url}: {project.problem}")
 
 
-def _schema(opened: Opened, db: Database) -> Iterator[Finding]:
-    return diagnosis.missing_steps(opened.folder.location(opened.folder.settings()), MANAGER)
-
-
-def _disk(opened: Opened, db: Database) -> Iterator[Finding]:
-    return diagnosis.full_disk(opened.folder.root, opened.folder.settings().server.min_free_disk_bytes)
-
-
 CHECKS: Mapping[str, Check] = diagnosis.by_name(
     Check(
         name="days",
@@ -148,13 +140,15 @@ CHECKS: Mapping[str, Check] = diagnosis.by_name(
     Check(
         name="schema",
         promise="The database has the schema of this program.",
-        find=_schema,
+        find=lambda it, db: diagnosis.missing_steps(it.folder.location(it.folder.settings()), MANAGER),
         advice="cobblestone manager upgrade says what it waits for.",
     ),
     Check(
         name="disk",
         promise="There is room on the disk.",
-        find=_disk,
+        find=lambda it, db: diagnosis.full_disk(
+            it.folder.root, it.folder.settings().server.min_free_disk_bytes
+        ),
         advice="Make room: nothing can be counted on a full disk.",
         only_warns=True,
     ),

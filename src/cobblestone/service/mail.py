@@ -130,13 +130,8 @@ class AccountMails:
     ) -> None:
         """Queue a mail.  ``recipient``: if it is not the account's own address."""
         # An unconfirmed address may be a stranger's, and the name would carry a message to them.
-        self.send_text(
-            tx,
-            user,
-            lambda: _content(letter, url=url, days=days),
-            recipient=recipient,
-            named=letter is not Letter.CONFIRM,
-        )
+        content, named = partial(_content, letter, url=url, days=days), letter is not Letter.CONFIRM
+        self.send_text(tx, user, content, recipient=recipient, named=named)
 
     def send_text(
         self,
@@ -213,13 +208,10 @@ class Mailer:
             try:
                 await asyncio.to_thread(self._send, mail)
             except (OSError, smtplib.SMTPException, ValueError) as error:
-                pause = min(FIRST_PAUSE_SECONDS * 2**mail.attempts, LONGEST_PAUSE_SECONDS)
+                again = ctx.clock() + min(FIRST_PAUSE_SECONDS * 2**mail.attempts, LONGEST_PAUSE_SECONDS)
                 log.warning("mail_failed", mail=mail.id, attempt=mail.attempts + 1, error=str(error))
-                await ctx.store.awrite(
-                    partial(
-                        mails.set_failed, mail_id=mail.id, error=str(error), next_time=ctx.clock() + pause
-                    )
-                )
+                failed = partial(mails.set_failed, mail_id=mail.id, error=str(error), next_time=again)
+                await ctx.store.awrite(failed)
             else:
                 await ctx.store.awrite(partial(mails.set_sent, mail_id=mail.id, now=ctx.clock()))
         return len(due)

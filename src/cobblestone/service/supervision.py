@@ -7,10 +7,22 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, Generic, TypeVar
 
 import structlog
 
@@ -78,16 +90,10 @@ def daemons_of_all(
     """Return the daemons of all processes by name; if several have one, the healthiest."""
     best: dict[str, DaemonNote] = {}
     order = [health.value for health in (DaemonHealth.RUNNING, DaemonHealth.FAILING, DaemonHealth.STUCK)]
-    for notes in (own, *(process.daemons for process in processes if is_alive(process, now))):
-        for note in notes:
-            known = best.get(note.name)
-            if known is None or _rank(note, order) < _rank(known, order):
-                best[note.name] = note
+    found = [*own, *(note for process in processes if is_alive(process, now) for note in process.daemons)]
+    for note in sorted(found, key=lambda each: [*order, each.state].index(each.state)):
+        best.setdefault(note.name, note)
     return best
-
-
-def _rank(note: DaemonNote, order: Sequence[str]) -> int:
-    return order.index(note.state) if note.state in order else len(order)
 
 
 def role_warnings(
@@ -138,6 +144,7 @@ class DaemonTask:
     pause: Callable[[], Awaitable[float]] | None = None  #: seconds to wait at most; else `sweep_seconds`
     sweep_seconds: float = SWEEP_SECONDS
     step_limit: float = STEP_LIMIT_SECONDS  #: seconds after which its step is taken to hang
+    rest: float = 0.0  #: it waits at least so many times as long as its last step took
 
 
 @asynccontextmanager
@@ -173,6 +180,7 @@ async def run_daemon(ctx: ProcessContext, daemon: DaemonTask) -> None:
     """
     in_background.set(True)
     beat = ctx.health.daemon(daemon.name)
+    _goes_on.set(lambda: beat.begin(ctx.clock()))
     beat.step_limit, beat.stopped = daemon.step_limit, False
     try:
         while True:
@@ -185,6 +193,7 @@ async def run_daemon(ctx: ProcessContext, daemon: DaemonTask) -> None:
                     if done < SMALL_STEP:
                         await _until(began + PACE_SECONDS)
                     began = time.monotonic()
+                wait = max(wait, daemon.rest * (time.monotonic() - began))
                 if daemon.pause is not None:
                     wait = await daemon.pause()
                 beat.done(ctx.clock())
@@ -202,6 +211,61 @@ async def run_daemon(ctx: ProcessContext, daemon: DaemonTask) -> None:
             await _until(began + PACE_SECONDS)
     finally:
         beat.stopped = True
+
+
+K = TypeVar("K")
+#: Something that ends within a bounded time.
+Errand = Callable[[], Coroutine[Any, Any, object]]
+#: Notes that the step of this daemon goes on.
+_goes_on: ContextVar[Callable[[], None]] = ContextVar("goes_on", default=lambda: None)
+#: While errands go on, it is seen so often which others have become due.
+LOOK_SECONDS = 5.0
+#: What failed unforeseen is left alone for so long.
+FAILED_SECONDS = 60.0
+
+
+class SideBySide(Generic[K]):
+    """Runs errands to others, such as projects, next to each other: one that is slow holds up only itself."""
+
+    def __init__(self, find_due: Callable[[Set[K]], Awaitable[Mapping[K, Errand]]], *, most: int) -> None:
+        """``find_due`` returns errands that are due, by whom they go to, but none to the given ones; ``most``: at a time."""
+        self._find_due, self._most = find_due, most
+        self._failed: dict[K, float] = {}  # until when it is left alone, on the monotonic clock
+
+    async def step(self) -> int:
+        """Run errands, also those that become due meanwhile, until none is left; return how many.
+
+        Raises:
+            Exception: an errand ended with it; the others were carried out.
+        """
+        running, errors, n = dict[asyncio.Task[object], K](), list[BaseException](), 0
+        try:
+            while True:
+                _goes_on.get()()
+                failed = {key for key, until in self._failed.items() if time.monotonic() < until}
+                while (free := self._most - len(running)) and (
+                    due := await self._find_due({*running.values(), *failed})
+                ):
+                    begun = list(due.items())[:free]
+                    running |= {asyncio.create_task(errand()): key for key, errand in begun}
+                    n += len(begun)
+                if not running:
+                    break
+                over, _ = await asyncio.wait(
+                    running, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
+                for task in over:
+                    key = running.pop(task)
+                    if (error := task.exception()) is not None:
+                        self._failed[key] = time.monotonic() + FAILED_SECONDS
+                        errors.append(error)
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+        for error in errors:
+            raise error
+        return n
 
 
 class Portion:

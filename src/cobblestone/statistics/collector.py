@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from cobblestone.domain.values import form_of
 from cobblestone.ops.aside import read_aside
 from cobblestone.ops.environment import Clock
 from cobblestone.ops.files import write_durably
+from cobblestone.service.supervision import Errand, SideBySide
 from cobblestone.statistics import folder as folders
 from cobblestone.statistics.ingest import MAX_TABLES_BYTES, NEEDED, Ingested, ingest, part_name
 from cobblestone.statistics.store.build import PublishedProject, build
@@ -52,6 +53,8 @@ async def fetch(
     target: Path,
     known: folders.FetchedFile | None,
     settings: folders.CollectSection,
+    *,
+    most_bytes: int,
 ) -> folders.FetchedFile | None:
     """Download a file to ``target`` if it differs from ``known``; return None if it is the same.
 
@@ -76,7 +79,7 @@ async def fetch(
                 last_modified=answer.headers.get("last-modified", "")[:_MAX_HEADER],
             )
             _note(tag, came)
-            await _receive(answer, url, part, resumed=resumed, settings=settings)
+            await _receive(answer, url, part, resumed=resumed, settings=settings, most_bytes=most_bytes)
     except TimeoutError as error:
         raise ExportUnreadable(f"{url} took longer than {settings.max_seconds_per_file:g} s") from error
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, OSError, ExceptionGroup) as error:
@@ -126,11 +129,19 @@ def _note(tag: Path, came: folders.FetchedFile) -> None:
 
 
 async def _receive(
-    answer: httpx.Response, url: str, part: Path, *, resumed: bool, settings: folders.CollectSection
+    answer: httpx.Response,
+    url: str,
+    part: Path,
+    *,
+    resumed: bool,
+    settings: folders.CollectSection,
+    most_bytes: int,
 ) -> None:
     with part.open("ab" if resumed else "wb") as file:
         began, before = time.monotonic(), file.tell()
         size = before
+        said = answer.headers.get("content-length", "")
+        too_large = said.isdecimal() and before + int(said[:20]) > most_bytes
         async for piece in answer.aiter_raw():
             size += len(piece)
             seconds = time.monotonic() - began
@@ -141,9 +152,11 @@ async def _receive(
                 raise ExportUnreadable(
                     f"{url} is slower than {settings.least_bytes_per_second} bytes per second: others are waiting"
                 )
-            if size > settings.max_file_bytes:
+            if too_large or size > most_bytes:
                 file.truncate(0)
-                raise ExportUnreadable(f"{url} sends more than {settings.max_file_bytes} bytes")
+                raise ExportUnreadable(
+                    f"{url} sends more than the {most_bytes} bytes that such a file may have"
+                )
             file.write(piece)
 
 
@@ -151,8 +164,13 @@ log = structlog.get_logger(__name__)
 
 SPECIFICATION = "db_dump.xml"
 MOST_PARTS = 10_000
+#: Tables with much text; a file of the others, which are numbers, may have a part of the bytes.
+MANY_BYTES = (ExportedTable.USER, ExportedTable.HOST, ExportedTable.TEAM)
+SMALLER = 10
 #: After everything was published nothing is for so many times as long as it took: with many projects some are due at all hours.
 REST = 10.0
+#: Downloads at a time; so long results wait for those of others; and the errand that publishes, beside those to projects.
+DOWNLOADS, PATIENCE_SECONDS, PUBLISHER = 4, 600.0, ""
 #: Returns what a function gives.
 Runner = Callable[[Callable[[], Any]], Awaitable[Any]]
 
@@ -175,25 +193,31 @@ class ExportCollector:
         self._folder = folder
         self._settings = settings
         self._clock = clock
-        self._build_needed = True
+        self._build_needed, self._new_since = True, clock()
         self._built, self._rest = 0.0, 0.0  # when, Unix seconds; and so long nothing is published after it
-        self._tried: set[str] = set()  # since the last build
+        self._reading = asyncio.Lock()  # of memory and CPU for one export, or for publishing
+        self._errands = SideBySide(self._due_errands, most=DOWNLOADS + 1)
 
     async def step(self) -> int:
-        """Collect from the next project that is due, or publish the results; return 0 if there is nothing to do.
+        """Collect from the projects that are due, some at a time, and publish; return 0 if there is nothing to do.
 
-        Results are published once each project that is due was tried: one that is always due again keeps back nothing.
+        Results are published once each project that is due was tried, or after `PATIENCE_SECONDS`: one that is slow, or always
+        due again, keeps back nothing.
         """
-        source = self.next_due()
-        if source is not None and not (self._build_needed and source.name in self._tried):
-            self._tried.add(source.name)
-            await self.collect(source)
-            return 1
-        self._tried.clear()
-        rests = 0 <= self._clock() - self._built < self._rest  # not where the clock was wrong
-        if self._build_needed and not rests and await self.publish() is not None:
-            return 1
-        return int(source is not None)
+        self._reading = asyncio.Lock()
+        return await self._errands.step()
+
+    async def _due_errands(self, busy: Set[str]) -> dict[str, Errand]:
+        now = self._clock()
+        due = [source for source in sorted(self._settings.project, key=self._due) if self._due(source) <= now]
+        waiting = [source for source in due if source.name not in busy]
+        free = max(0, DOWNLOADS - len(busy - {PUBLISHER}))
+        found: dict[str, Errand] = {each.name: partial(self.collect, each) for each in waiting[:free]}
+        rests = 0 <= now - self._built < self._rest  # not where the clock was wrong
+        more = (waiting or busy - {PUBLISHER}) and 0 <= now - self._new_since < PATIENCE_SECONDS
+        if self._build_needed and not rests and not more and PUBLISHER not in busy:
+            found = {PUBLISHER: self.publish, **found}
+        return found
 
     async def pause(self) -> float:
         """Return the seconds until the next project is due."""
@@ -209,32 +233,20 @@ class ExportCollector:
             return self._clock()
         return state.tried + (min(every, settings.retry_seconds) if state.problem else every)
 
-    def next_due(self) -> folders.CollectedSource | None:
-        """Return the project that has waited longest of those that are due."""
-        first = min(self._settings.project, key=self._due, default=None)
-        return first if first is not None and self._due(first) <= self._clock() else None
-
     async def collect(self, source: folders.CollectedSource) -> None:
         """Download the export of a project and read it.  A failure is recorded; earlier data stays."""
         project = self._folder.project(source.name)
         before = project.read_state()
-        tried = msgspec.structs.replace(before, tried=self._clock())
+        state = msgspec.structs.replace(before, tried=self._clock(), problem="")
         try:
             async with asyncio.timeout(self._settings.collect.max_seconds_per_project):
                 files = await self._fetch(source, before)
             if files is None:
-                project.write_state(msgspec.structs.replace(tried, problem=""))
+                project.write_state(state)
                 return
-            read = partial(
-                ingest,
-                project,
-                before.generation,
-                now=tried.tried,
-                max_rows=self._settings.collect.max_rows,
-                step=self._settings.collect.step_seconds,
-                url=source.url,
-            )
-            came: Ingested = await self._run(read)
+            async with self._reading:
+                await self._read(source, msgspec.structs.replace(state, files=files))
+            return
         except CobblestoneError as error:
             problem = str(error)
         except TimeoutError:
@@ -246,18 +258,21 @@ class ExportCollector:
             # the last resort: a mistake of ours with one project must not end the round
             log.exception("statistics_project_failed", project=source.name)
             problem = f"the export could not be read because of a bug in this service: {type(error).__name__}"
-        else:
-            state = form_of(
-                folders.CollectedProject, came, collected=tried.tried, tried=tried.tried, files=files
-            )
-            project.write_state(state)
-            _remove_others(project.generations, came.generation)
-            self._build_needed = True
-            log.info("statistics_collected", project=source.name, **msgspec.structs.asdict(came.counts))
-            return
         log.warning("statistics_project_failed", project=source.name, problem=problem)
         # What came is fetched again as a whole: half of it may be of another day.
-        project.write_state(msgspec.structs.replace(tried, tried=self._clock(), problem=problem, files={}))
+        project.write_state(msgspec.structs.replace(state, tried=self._clock(), problem=problem, files={}))
+
+    async def _read(self, source: folders.CollectedSource, state: folders.CollectedProject) -> None:
+        """Read an export that came, and make it count; ``state``: of the one before, with the files of this."""
+        project, how = self._folder.project(source.name), self._settings.collect
+        limits = {"max_rows": how.max_rows, "step": how.step_seconds}
+        read = partial(ingest, project, state.generation, now=state.tried, url=source.url, **limits)
+        came: Ingested = await self._run(read)
+        project.write_state(form_of(folders.CollectedProject, came, state, collected=state.tried))
+        _remove_others(project.generations, came.generation)
+        if not self._build_needed:
+            self._build_needed, self._new_since = True, self._clock()
+        log.info("statistics_collected", project=source.name, **msgspec.structs.asdict(came.counts))
 
     async def _fetch(
         self, source: folders.CollectedSource, before: folders.CollectedProject
@@ -267,7 +282,7 @@ class ExportCollector:
         incoming.mkdir(parents=True, exist_ok=True)
         async with self._connect(self._settings.collect) as client:
             errand = _Errand(client, self._settings.collect, source, incoming, before)
-            await errand.bring("tables.xml")
+            await errand.bring("tables.xml", most_bytes=MAX_TABLES_BYTES)
             if before.generation and not errand.is_new:
                 return None
             for table in COLLECTED:
@@ -275,7 +290,11 @@ class ExportCollector:
         return errand.files
 
     async def publish(self) -> Path | None:
-        """Make the file for pages; return None if nothing was collected yet, or it failed, which is logged."""
+        """Make the file for pages; return None if nothing was collected yet."""
+        async with self._reading:
+            return await self._publish()
+
+    async def _publish(self) -> Path | None:
         members = [
             PublishedProject(
                 number=number, source=source, rows=project.rows(state.generation), exported=state.exported
@@ -307,24 +326,27 @@ class _Errand:
     files: dict[str, folders.FetchedFile] = field(default_factory=dict[str, folders.FetchedFile])
     is_new: bool = False  #: some file is another one than before
 
-    async def bring(self, name: str, local: str = "") -> None:
+    async def bring(self, name: str, local: str = "", *, most_bytes: int) -> None:
         """Download a file, unless it is here.  Raises ExportUnreadable."""
         local = local or name
         known = self._before.files.get(local)
         url = self._source.url + name
-        came = await fetch(self._client, url, self._incoming / local, known, settings=self._settings)
+        came = await fetch(
+            self._client, url, self._incoming / local, known, self._settings, most_bytes=most_bytes
+        )
         self.is_new = self.is_new or came is not None
         self.files[local] = came or known or folders.FetchedFile()
 
     async def bring_table(self, table: ExportedTable) -> None:
         """Download the file of a table, or its parts if the project exports several.  Raises ExportUnreadable."""
         name = f"{table}.gz"
+        most = self._settings.max_file_bytes // (1 if table in MANY_BYTES else SMALLER)
         await asyncio.sleep(self._settings.pause_seconds)
         try:
-            await self.bring(name)
+            await self.bring(name, most_bytes=most)
         except Missing:
             (self._incoming / name).unlink(missing_ok=True)
-            n_parts = await self._bring_parts(table)
+            n_parts = await self._bring_parts(table, most)
             if table in NEEDED and not n_parts:
                 raise
         else:
@@ -332,21 +354,23 @@ class _Errand:
         for left in sorted(self._incoming.glob(f"{table}_[0-9]*"))[n_parts:]:
             left.unlink()
 
-    async def _bring_parts(self, table: ExportedTable) -> int:
-        """Download the parts of a table until there is none; return how many there are."""
+    async def _bring_parts(self, table: ExportedTable, most_bytes: int) -> int:
+        """Download the parts of a table until there is none; return how many.  ``most_bytes``: of all together."""
         if self._split is None:
             self._split = {}
             with contextlib.suppress(Missing):
-                await self.bring(SPECIFICATION)
-                specification = (self._incoming / SPECIFICATION).read_bytes()[:MAX_TABLES_BYTES]
+                await self.bring(SPECIFICATION, most_bytes=MAX_TABLES_BYTES)
+                specification = (self._incoming / SPECIFICATION).read_bytes()
                 self._split = await read_aside(split_files, specification)
         name = self._split.get(table, "")
         for number in range(MOST_PARTS if name else 0):
             await asyncio.sleep(self._settings.pause_seconds)
+            local = part_name(table, number)
             try:
-                await self.bring(f"{name}_{number}.gz", part_name(table, number))
+                await self.bring(f"{name}_{number}.gz", local, most_bytes=most_bytes)
             except Missing:
                 return number
+            most_bytes -= (self._incoming / local).stat().st_size
         return MOST_PARTS if name else 0
 
 

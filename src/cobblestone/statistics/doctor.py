@@ -149,10 +149,6 @@ def _collection(site: CheckedSite) -> Iterator[Finding]:
             yield Finding("late", "project", source.name, f"it was not collected for {days:.1f} days")
 
 
-def _disk(site: CheckedSite) -> Iterator[Finding]:
-    return full_disk(site.folder.root, site.settings.server.min_free_disk_bytes)
-
-
 CHECKS: Mapping[str, Check] = by_name(
     Check(
         name="rows",
@@ -199,7 +195,7 @@ CHECKS: Mapping[str, Check] = by_name(
     Check(
         name="disk",
         promise="There is room on the disk.",
-        find=_disk,
+        find=lambda site: full_disk(site.folder.root, site.settings.server.min_free_disk_bytes),
         advice="Make room: an export that does not fit is not collected.",
         only_warns=True,
     ),

@@ -197,17 +197,15 @@ class ExportFolder:
         write_durably(self.state_file, msgspec.json.encode(state))
 
 
-def _no_database(root: Path) -> str:
-    load_settings(root)
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class SiteFolder(ServiceFolder):
     """Where a statistics site lies on disk."""
 
     kind: ClassVar[Kind] = Kind(
-        what="statistics site", settings=SETTINGS_FILE, address=_no_database, secrets="secret"
+        what="statistics site",
+        settings=SETTINGS_FILE,
+        address=lambda root: load_settings(root) and "",
+        secrets="secret",
     )
 
     secret = Place("secret")  #: random bytes from which cookies are derived

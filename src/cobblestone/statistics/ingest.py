@@ -365,6 +365,8 @@ def _values(data: Bytes, begins: Places, ends: Places) -> Any:
 
 
 MAX_TABLES_BYTES = 10_000_000
+#: A file with more bytes, decompressed, than so many and so many for each record was made to cost time.
+BYTES_AT_FIRST, BYTES_PER_RECORD = 100_000_000, 10_000
 #: A file with more records that cannot be is broken.
 LARGEST_SHARE_REFUSED = 0.1
 #: Counts in ``tables.xml`` and in the files may differ by so much: the project goes on while it exports.
@@ -482,6 +484,9 @@ def _columns(incoming: Path, table: ExportedTable, target: Path, max_rows: int) 
                             raise RemoteProtocolError(f"it holds more than {max_rows} records")
                         writer.write_batch(batch)
                     place += len(data)
+                    n = n_rows - before + reader.n_refused
+                    if place > BYTES_AT_FIRST + BYTES_PER_RECORD * n:
+                        raise RemoteProtocolError(f"it holds {n} records only: refused")
                 reader.close()
             except RemoteProtocolError as error:
                 raise RemoteProtocolError(f"{source.name}, after {place} bytes: {error}") from error

@@ -29,6 +29,8 @@ from cobblestone.wire.project.signatures import HEADER, SignedExchange, reply_is
 TIMEOUT_SECONDS = 30.0
 MAX_REDIRECTS = 3
 MAX_VERSIONS = 500
+#: Projects that one daemon is in contact with at a time.
+AT_ONCE = 8
 
 
 class ProjectUnreachable(CobblestoneError):
@@ -44,13 +46,13 @@ def new_client() -> httpx.AsyncClient:
     return httpx.AsyncClient(
         headers={"User-Agent": f"cobblestone/{__version__} account manager"},
         timeout=TIMEOUT_SECONDS,
-        limits=httpx.Limits(max_connections=16, max_keepalive_connections=0),
+        limits=httpx.Limits(max_keepalive_connections=0),  # who asks bounds how many
     )
 
 
 async def fetch(client: httpx.AsyncClient, url: str) -> bytes:
     """Return the body at an address.  Raises ProjectUnreachable if it is late, too large, or has another status than 200."""
-    async with _reaching(), contextlib.aclosing(await _get(client, url)) as answer:
+    async with reaching(), contextlib.aclosing(await _get(client, url)) as answer:
         if answer.status_code in (404, 410):
             raise NoSuchPage(f"It answers with HTTP status {answer.status_code}.")
         if answer.status_code != 200:
@@ -59,13 +61,13 @@ async def fetch(client: httpx.AsyncClient, url: str) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def _reaching() -> AsyncGenerator[None]:
+async def reaching(seconds: float = TIMEOUT_SECONDS) -> AsyncGenerator[None]:
     """Limit the time of an exchange with a project, and say as ProjectUnreachable what goes wrong on the way."""
     try:
-        async with asyncio.timeout(TIMEOUT_SECONDS):
+        async with asyncio.timeout(seconds):
             yield
     except TimeoutError:
-        raise ProjectUnreachable(f"It does not answer within {TIMEOUT_SECONDS:g} s.") from None
+        raise ProjectUnreachable(f"It does not answer within {seconds:g} s.") from None
     except (httpx.HTTPError, httpx.InvalidURL, ExceptionGroup) as error:  # the last: of an impossible port
         raise ProjectUnreachable(f"It cannot be reached: {words_of(error)}.") from error
 
@@ -240,7 +242,7 @@ class ProjectCredit:
         address = f"{self.url.rstrip('/')}{PREFIX}{target}"
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         async with (
-            _reaching(),
+            reaching(),
             self.client.stream(method, address, content=question, headers=headers) as answer,
         ):
             content = await _body(answer, MAX_ANSWER)

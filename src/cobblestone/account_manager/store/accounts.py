@@ -172,9 +172,12 @@ _WANTED = RowMapper(
 )
 
 
-def wanted_accounts(db: Database, *, now: float, limit: int, confirmed: bool = False) -> list[WantedAccount]:
-    """Return accounts to be created now; ``confirmed``: only for people with a confirmed address."""
+def wanted_accounts(
+    db: Database, *, now: float, limit: int, confirmed: bool = False, not_at: Iterable[int] = ()
+) -> list[WantedAccount]:
+    """Return accounts to be created now, but none at some projects; ``confirmed``: only for people with a confirmed address."""
     only = " AND (a.email_verified_time IS NOT NULL OR p.weak_key <> '')" if confirmed else ""
+    only += "".join(f" AND p.project_id <> {int(id_)}" for id_ in not_at)
     return db.load(
         _WANTED,
         "project_account p"

@@ -21,12 +21,12 @@ class ManagerFigures:
     hosts: int
     hosts_active: int  #: called within a day
     projects: int
-    unusable: int  #: projects with a problem, not stopped
-    stopped: int
+    projects_unusable: int  #: projects with a problem, not stopped
+    projects_paused: int
     telling: int  #: projects that are asked what they granted, and answer
     not_telling: int  #: and that do not answer well
     mails_waiting: int
-    waiting: int  #: accounts at projects to be made
+    accounts_waiting: int  #: accounts at projects to be made
     credit: float  #: in the sums of days
 
 
@@ -41,12 +41,12 @@ def figures(db: Database, *, now: float) -> ManagerFigures:
         hosts=count("host"),
         hosts_active=count("host WHERE contact_time >= ?", now - DAY),
         projects=count("project"),
-        unusable=count("project WHERE problem <> '' AND stopped = 0"),
-        stopped=count("project WHERE stopped = 1"),
+        projects_unusable=count("project WHERE problem <> '' AND stopped = 0"),
+        projects_paused=count("project WHERE stopped = 1"),
         telling=count("project_accounting WHERE token <> '' AND problem = ''"),
         not_telling=count("project_accounting WHERE token <> '' AND problem <> ''"),
         mails_waiting=count("mail WHERE sent_time IS NULL AND attempts < ?", mails.MAX_ATTEMPTS),
-        waiting=count("project_account WHERE next_try IS NOT NULL AND weak_key = ''"),
+        accounts_waiting=count("project_account WHERE next_try IS NOT NULL AND weak_key = ''"),
         credit=ledger.sum_of(db, "all").credit,
     )
 

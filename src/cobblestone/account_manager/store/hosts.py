@@ -54,13 +54,11 @@ def count_hosts(db: Database, account_id: int, *, since: float = 0.0) -> int:
     return int(db.value(sql, (account_id, since)))
 
 
-def hosts_of(db: Database, account_id: int, *, limit: int = 1000) -> list[ManagedHost]:
+def hosts_of(db: Database, account_id: int, *, limit: int, offset: int = 0) -> list[ManagedHost]:
     """Return an account's computers, latest contact first."""
-    return db.load(
-        HOST,
-        "host WHERE account_id = ? AND hidden = 0 ORDER BY contact_time DESC, id LIMIT ?",
-        (account_id, limit),
-    )
+    order = "ORDER BY contact_time DESC, id"
+    of_account = f"SELECT id FROM host WHERE account_id = ? AND hidden = 0 {order} LIMIT ? OFFSET ?"
+    return db.load(HOST, f"host WHERE id IN ({of_account}) {order}", (account_id, limit, offset))
 
 
 def put_contact(tx: Transaction, host: ManagedHost) -> None:

@@ -5,7 +5,7 @@ All sums can be made again from the entries (`fold`); after an entry was deleted
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -56,22 +56,14 @@ def add_entries(
     tx: Transaction, counted: Iterable[Counted], *, host_id: int, account_id: int, day: int
 ) -> None:
     """Add to the entries of a computer's day."""
+    whose = (host_id, account_id, day)
     tx.execute_many(
-        f"INSERT INTO ledger (host_id, account_id, project_id, day, kind, {_COLUMNS}, kept_back, limits)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (host_id, project_id, day, kind) DO UPDATE SET"
+        f"INSERT INTO ledger (host_id, account_id, day, kind, project_id, {_COLUMNS}, kept_back, limits)"
+        " VALUES (?, ?, ?, 'contact', ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (host_id, project_id, day, kind) DO UPDATE SET"
         f" {_ADDED}, kept_back = ledger.kept_back + excluded.kept_back,"
         " limits = CASE WHEN excluded.limits = '' THEN ledger.limits ELSE excluded.limits END",
         [
-            (
-                host_id,
-                account_id,
-                each.project_id,
-                day,
-                "contact",
-                *each.counted.astuple(),
-                each.kept_back.credit,
-                ",".join(each.limits),
-            )
+            (*whose, each.project_id, *each.counted.astuple(), each.kept_back.credit, ",".join(each.limits))
             for each in counted
         ],
     )
@@ -147,19 +139,10 @@ def wrong_days(db: Database) -> list[int]:
     ]
 
 
-def by_project(db: Database, account_id: int) -> dict[int, Amounts]:
-    """Return what was counted for an account, by project."""
-    return _by(db, "project_id", account_id)
-
-
-def by_host(db: Database, account_id: int) -> dict[int, Amounts]:
-    """Return what was counted for an account, by computer."""
-    return _by(db, "host_id", account_id)
-
-
-def _by(db: Database, column: str, account_id: int) -> dict[int, Amounts]:
-    sql = f"SELECT {column}, {_SUMS} FROM ledger WHERE account_id = ? GROUP BY {column}"
-    return {row[0]: Amounts(*row[1:]) for row in db.query(sql, (account_id,))}
+def of_hosts(db: Database, host_ids: Sequence[int]) -> dict[int, Amounts]:
+    """Return what was counted for some computers."""
+    sql = f"SELECT host_id, {_SUMS} FROM ledger WHERE host_id IN (??) GROUP BY host_id"
+    return {row[0]: Amounts(*row[1:]) for row in db.query_in(sql, host_ids)}
 
 
 def largest_entries(db: Database, *, since_day: int, limit: int) -> list[AccountEntry]:

@@ -28,6 +28,7 @@ from cobblestone.wire.project.preferences import VENUES
 
 DEVICES = {"CPU": "CPU", "NVIDIA": "NVIDIA", "ATI": "AMD", "intel_gpu": "Intel GPU", "apple_gpu": "Apple GPU"}
 MAX_SHARE = 1e6
+SHOWN_HOSTS = 50
 MAX_TEAM_NAME = 254
 MAX_FIELDS = 2000
 MAX_BYTES = 100_000
@@ -43,15 +44,17 @@ class ChoicePages(Pages[ManagerSite]):
     @shows("/home.php", own=True)
     async def home(self, visit: ManagerVisit, account: ManagerAccount) -> Response:
         """Show what the user's computers did, and where they are sent."""
-        today = day_of(visit.ctx.clock())
+        today, page = day_of(visit.ctx.clock()), visit.page_number()
         asks = visit.ctx.settings.accounting.policy != "estimate"
 
         def read(db: Database) -> dict[str, Any]:
             days = ledger.days_of(db, "account", account.id, since_day=today - 29)
+            found = hosts.hosts_of(db, account.id, limit=SHOWN_HOSTS + 1, offset=page * SHOWN_HOSTS)
             return {
-                "hosts": hosts.hosts_of(db, account.id),
-                "by_host": ledger.by_host(db, account.id),
-                "by_project": ledger.by_project(db, account.id),
+                "page": page,
+                "hosts": found[:SHOWN_HOSTS],
+                "more": len(found) > SHOWN_HOSTS,
+                "by_host": ledger.of_hosts(db, [each.id for each in found]),
                 "at_projects": accounts.project_accounts(db, account.id),
                 "counted": ledger.sum_of(db, "account", account.id),
                 "standing": granted.standing(db, account.id, now=visit.ctx.clock()) if asks else None,
@@ -126,14 +129,10 @@ class ChoicePages(Pages[ManagerSite]):
         number, key = form.get("project_id", ""), form.get("weak_key", "").strip()
         known = {str(each.id): each for each in visit.ctx.projects.projects}
         if number not in known or not WEAK_KEY.fullmatch(key):
-            raise PageError(
-                422,
-                _("This is not a weak key"),
-                _(
-                    "It consists of a number, an underscore and 32 digits, as shown on your account "
-                    "page at the project."
-                ),
+            text = _(
+                "It consists of a number, an underscore and 32 digits, as shown on your account page at the project."
             )
+            raise PageError(422, _("This is not a weak key"), text)
         project, now = known[number], visit.ctx.clock()
 
         def keep(tx: Transaction) -> None:
@@ -243,7 +242,7 @@ class ComputerPages(Pages[ManagerSite]):
                 "reports": reports,
                 "held": total(each.record.held for each in reports.values()),
                 "disputed": total(each.record.disputed for each in reports.values()),
-                "counted": ledger.by_host(db, account.id).get(host.id),
+                "counted": ledger.of_hosts(db, [host.id]).get(host.id),
             }
 
         found = await visit.read(read)

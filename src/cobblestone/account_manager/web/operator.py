@@ -19,6 +19,7 @@ from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.fields import parse_number
 from cobblestone.service.pages.pages import BOTH, Pages, shows
 from cobblestone.service.pages.site import PageError, not_found
+from cobblestone.service.supervision import daemon_notes
 from cobblestone.store.engine.database import Database, Transaction
 from cobblestone.store.people import users
 
@@ -60,10 +61,7 @@ class OperatorPages(Pages[ManagerSite]):
             "ops.html",
             projects=projects.projects,
             dryness={each.id: projects.dryness(each.id) for each in projects.projects},
-            daemons={
-                name: (state.value, visit.ctx.health.daemons[name].last_error)
-                for name, state in visit.ctx.health.states().items()
-            },
+            daemons={each.name: (each.state, each.last_error) for each in daemon_notes(visit.ctx)},
             **found,
         )
 

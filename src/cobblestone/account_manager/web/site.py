@@ -19,6 +19,8 @@ from cobblestone.service.pages.wording import day
 class ManagerSite(pages.Site[ManagerAccount, "ManagerVisit"]):
     """Renders the pages of one account manager."""
 
+    max_page = 20_000  # of computers, of which an account may have a million
+
     def __init__(self, ctx: ManagerContext) -> None:
         self.ctx = ctx
         super().__init__(

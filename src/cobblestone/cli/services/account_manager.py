@@ -178,8 +178,9 @@ def list_projects(folder: FolderArgument, out: OutputOptions = OutputOptions()) 
             lambda db: [(each, ledger.sum_of(db, "project", each.id)) for each in projects.all_projects(db)]
         )
     rows = [
-        (str(each.id), each.name, each.url, f"{each.share:g}", f"{counted.credit:.2f}", _state(each))
+        (str(each.id), each.name, each.url, f"{each.share:g}", f"{counted.credit:.2f}", state)
         for each, counted in found
+        for state in ["stopped" if each.stopped else each.problem or "good"]
     ]
     data = [
         {**named(each, "id", "name", "url", "share", "stopped", "problem"), "credit": counted.credit}
@@ -187,10 +188,6 @@ def list_projects(folder: FolderArgument, out: OutputOptions = OutputOptions()) 
     ]
     columns = ["id", "name", "address", "share", "credit", "state"]
     out.table(data, columns, rows, empty="No projects yet.", right=("id", "share", "credit"))
-
-
-def _state(project: ManagedProject) -> str:
-    return "stopped" if project.stopped else project.problem or "good"
 
 
 @manager_commands.verb("accounting")

@@ -23,10 +23,10 @@ its first contact): see docs/accounting.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
 
-from cobblestone.domain.values import DAY, value
+from cobblestone.domain.values import DAY, changed, value
 
 #: Names of the quantities, in order; those that clients use.
 QUANTITIES = ("cpu_ec", "cpu_time", "gpu_ec", "gpu_time", "njobs_success", "njobs_error")
@@ -127,7 +127,7 @@ PEER_FACTOR = 1.5
 PEERS_FOR_HALF = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ReportRecord:
     """The record of a computer at one project."""
 
@@ -140,7 +140,7 @@ class ReportRecord:
     disputed: Amounts = NOTHING  #: reported, and not to be counted without an operator
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Meter:
     """The record of a computer as a whole."""
 
@@ -227,7 +227,7 @@ def count_contact(
             why = room.limits_of(wanted[project_id] - counted)
             entries.append(Counted(project_id=project_id, counted=counted, kept_back=kept_back, limits=why))
     counted = total(granted.values())
-    meter = replace(
+    meter = changed(
         meter,
         contact=max(now, meter.contact),
         contacts=contacts,
@@ -251,13 +251,13 @@ def _difference(
     if reported is None:
         return record, NOTHING, "no_totals"
     if record.reported is None:
-        return replace(record, reported=reported), NOTHING, "first_contact"
+        return changed(record, reported=reported), NOTHING, "first_contact"
     if reported.at_least(record.reported):
-        return replace(record, reported=reported, fallen=None), reported.rises(record.reported), ""
+        return changed(record, reported=reported, fallen=None), reported.rises(record.reported), ""
     if record.fallen is None or latest < record.fallen_contact or not reported.at_least(record.fallen):
-        return replace(record, fallen=reported, fallen_contact=contact), NOTHING, "fell"
+        return changed(record, fallen=reported, fallen_contact=contact), NOTHING, "fell"
     new = reported.rises(record.fallen)
-    return replace(record, reported=reported, fallen=None), new, "restarted"
+    return changed(record, reported=reported, fallen=None), new, "restarted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,7 +354,7 @@ def _keep(excess: Amounts, record: ReportRecord, limits: HostLimits, *, now: flo
     since = record.held_since or now
     beyond = excess.rises(most) if now - since <= HELD_AT_MOST_SECONDS else excess
     held = excess - beyond
-    return replace(
+    return changed(
         record, held=held, held_since=0.0 if held.empty else since, disputed=record.disputed + beyond
     )
 
@@ -364,7 +364,7 @@ def settled(record: ReportRecord) -> tuple[ReportRecord, Amounts]:
 
     What an operator counts uses up no room of the limits: it is outside of the meter.
     """
-    return replace(record, held=NOTHING, disputed=NOTHING), record.held + record.disputed
+    return changed(record, held=NOTHING, disputed=NOTHING), record.held + record.disputed
 
 
 def speed_limit(peers: Sequence[float], default: float) -> float:

@@ -35,12 +35,12 @@ claimed (`CEILING`), and nothing that a project says moves another project's rec
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp, exp2, expm1, isnan, log
 from typing import Protocol, TypeVar
 
 from cobblestone.domain.exports import CountedJobState
-from cobblestone.domain.values import DAY
+from cobblestone.domain.values import DAY, changed, value
 
 #: The provisional part is at most this part of what was confirmed.
 KAPPA = 0.05
@@ -124,7 +124,7 @@ RATIO_PRIOR = 10.0
 TINY = 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Confirmation:
     """The record of an account at a project that reports granted credit."""
 
@@ -153,7 +153,7 @@ class Confirmation:
         return min(self.final, CEILING * self.estimate)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Statement:
     """The change reported by an answer, in the same form for all methods."""
 
@@ -185,7 +185,7 @@ def claim(known: Confirmation, estimate: float, *, now: float) -> Confirmation:
     new = max(0.0, estimate - known.estimate)
     memory = exp2(-elapsed / RATIO_HALF_LIFE)
     came = elapsed if known.time > 0.0 else 0.0
-    return replace(
+    return changed(
         known,
         pending=known.pending * exp2(-elapsed / PENDING_HALF_LIFE)
         + known.ratio * new * _left_of_even(came / PENDING_HALF_LIFE),
@@ -208,7 +208,7 @@ def confirm(known: Confirmation, statement: Statement) -> Confirmation:
         excess = max(0.0, pending - statement.pending_at_most)
         pending -= DISBELIEF * excess
     revoked = min(statement.revoked, known.final + statement.final)
-    return replace(
+    return changed(
         known,
         final=min(known.final + statement.final - revoked, LARGEST_CREDIT),
         revoked=min(known.revoked + revoked, LARGEST_CREDIT),
@@ -256,7 +256,7 @@ class ByTotals:
         """See `AccountingPolicy`."""
         total = bounded(answer.total)
         before = total if known.mark is None else known.mark
-        return replace(known, mark=total), Statement(
+        return changed(known, mark=total), Statement(
             final=max(0.0, total - before), revoked=max(0.0, before - total)
         )
 
@@ -288,10 +288,10 @@ class BySums:
             each = days[day]
             new = (bounded(each.final), bounded(each.revoked))
             if day > known.day + 1 or known.day < 0:
-                known = replace(known, day=day - 1, day_final=0.0, day_revoked=0.0)
+                known = changed(known, day=day - 1, day_final=0.0, day_revoked=0.0)
             final += max(0.0, new[0] - known.day_final)
             revoked += max(0.0, new[1] - known.day_revoked) + max(0.0, known.day_final - new[0])
-            known = replace(known, day_final=new[0], day_revoked=max(new[1], known.day_revoked))
+            known = changed(known, day_final=new[0], day_revoked=max(new[1], known.day_revoked))
             pending = None if each.provisional is None else bounded(each.provisional)
         return known, Statement(final=final, revoked=revoked, pending_at_most=pending)
 

@@ -372,20 +372,16 @@ class Visit(Generic[A, S]):
         """Return an id from the query.  Raises PageError if it is missing."""
         number = self.number(name)
         if number is None:
-            raise PageError(
-                404,
-                _("Not complete"),
-                _("The address of this page must have a number: ?%(name)s=1") % {"name": name},
-            )
+            text = _("The address of this page must have a number: ?%(name)s=1") % {"name": name}
+            raise PageError(404, _("Not complete"), text)
         return number
 
     def page_number(self) -> int:
         """Return the requested page of a list, from 0.  Raises PageError beyond the last possible one."""
         number = self.number("page") if self.fields.get("page") not in (None, "0") else 0
         if (number or 0) > self.site.max_page:
-            raise PageError(
-                404, _("Too far back"), _("The list ends at page %(page)d.") % {"page": self.site.max_page}
-            )
+            text = _("The list ends at page %(page)d.") % {"page": self.site.max_page}
+            raise PageError(404, _("Too far back"), text)
         return number or 0
 
     async def form(
@@ -452,14 +448,11 @@ class Visit(Generic[A, S]):
     def check_token(self, fields: Mapping[str, str]) -> None:
         """Check that a form comes from a page that we showed to this visitor.  Raises PageError."""
         if not self.site.sessions.token_is_right(self.session, fields.get("form_token", "")):
-            raise PageError(
-                403,
-                _("The form has expired"),
-                _(
-                    "The form was not sent from a page that this project showed you, or cookies are "
-                    "disabled. Nothing was changed. Allow cookies, go back, reload the page, and send the form again."
-                ),
+            text = _(
+                "The form was not sent from a page that this project showed you, or cookies are disabled. "
+                "Nothing was changed. Allow cookies, go back, reload the page, and send the form again."
             )
+            raise PageError(403, _("The form has expired"), text)
 
 
 async def _bounded(chunks: AsyncIterator[bytes], max_bytes: int) -> AsyncGenerator[bytes, None]:

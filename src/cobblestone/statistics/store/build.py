@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,8 +69,8 @@ def build(
 ) -> Path:
     """Make the file for pages from the latest data of all projects, and record the day's figures; return it.  Raises OSError."""
     folder.published.mkdir(parents=True, exist_ok=True)
-    for left in folder.published.glob(".*"):
-        left.unlink()
+    for left in folder.published.glob(".*"):  # by one that was killed
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
     before = published(folder)  # its name may be of the future, if the clock was wrong then
     name = f"{max(int(now * 1000), int(before.stem) + 1 if before else 0):015d}.duckdb"
     temporary = folder.published / f".{name}.{secrets.token_hex(4)}"
@@ -115,16 +116,9 @@ def _projects(db: duckdb.DuckDBPyConnection, members: Sequence[PublishedProject]
     db.executemany(
         "INSERT INTO project VALUES (?, ?, ?, ?, ?, ?, ?)",
         [
-            (
-                member.number,
-                member.source.name,
-                member.source.title,
-                member.source.url,
-                member.source.join.value,
-                member.source.credit_per_gflops_day,
-                member.exported,
-            )
+            (n, of.name, of.title, of.url, of.join.value, of.credit_per_gflops_day, member.exported)
             for member in members
+            for n, of in [(member.number, member.source)]
         ],
     )
     db.execute(f"CREATE TABLE site AS SELECT {FORMAT} AS format, {now!r}::DOUBLE AS time")

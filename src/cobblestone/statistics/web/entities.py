@@ -107,34 +107,23 @@ class EntityPages(Pages[StatisticsSite]):
         """Show several entities of one kind side by side."""
         keys = [key for key in visit.fields.get("keys", "").split(",") if key]
         if not 1 <= len(keys) <= MOST_COMPARED:
-            text = _("The address of this page must have one to %(most)d keys: ?keys=a,b") % {
-                "most": MOST_COMPARED
-            }
-            raise PageError(404, _("Not complete"), text)
+            text = _("The address of this page must have one to %(most)d keys: ?keys=a,b")
+            raise PageError(404, _("Not complete"), text % {"most": MOST_COMPARED})
 
         def read(published: PublishedFile) -> tuple[list[tuple[Entity, list[DayFigures]]], float, float]:
             found = [visit.entity(published, key) for key in dict.fromkeys(keys)]
-            histories = [
-                (each, added_up(histories_of(published, each, published.members(each)).values()))
-                for each in found
+            days = [
+                added_up(histories_of(published, each, published.members(each)).values()) for each in found
             ]
-            return histories, published.until, published.step
+            return list(zip(found, days, strict=True)), published.until, published.step
 
         seen, until, step = await visit.read(read)
         if visit.format != "html":
             columns = ("day", "key", "name", "total_credit")
-            rows = [
-                (_moment(day.day), entity.key, entity.name, day.total)
-                for entity, days in seen
-                for day in days
-            ]
+            rows = [(_moment(day.day), of.key, of.name, day.total) for of, days in seen for day in days]
             return visit.data(f"{visit.kind}-compared", columns, rows)
-        plot = curves(
-            {f"{entity.name} (#{entity.rank_total})": days for entity, days in seen},
-            until=until,
-            step=step,
-            stacked=False,
-        )
+        named = {f"{entity.name} (#{entity.rank_total})": days for entity, days in seen}
+        plot = curves(named, until=until, step=step, stacked=False)
         return visit.show(
             "compare.html",
             rows=[entity for entity, _days in seen],

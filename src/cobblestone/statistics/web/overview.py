@@ -11,22 +11,13 @@ from starlette.responses import Response
 from cobblestone.service.languages import gettext as _
 from cobblestone.service.pages.pages import Pages, shows
 from cobblestone.service.pages.site import not_found
-from cobblestone.statistics.folder import CollectedProject
 from cobblestone.statistics.store.queries import PAGE_SIZE, Entity, PublishedFile
 from cobblestone.statistics.web.curves import curves, sparkline
 from cobblestone.statistics.web.site import StatisticsSite, StatisticsVisit
 
-COLUMNS = (
-    "rank_total",
-    "rank_recent",
-    "project",
-    "key",
-    "name",
-    "country",
-    "total_credit",
-    "recent_credit",
-    "n",
-)
+_PLACE, COUNTED = ("rank_total", "rank_recent", "project"), ("users", "hosts", "teams", "refused")
+COLUMNS = (*_PLACE, "key", "name", "country", "total_credit", "recent_credit", "n")
+_counts = attrgetter(*COUNTED)
 _OWN_VALUES = attrgetter("key", "name", "country", "total", "recent", "n")
 MAX_SEARCH = 100
 
@@ -133,25 +124,17 @@ class OverviewPages(Pages[StatisticsSite]):
             for source in visit.ctx.settings.project
         ]
         if visit.format != "html":
-            columns = (
-                "name",
-                "problem",
-                "tried",
-                "collected",
-                "exported",
-                "users",
-                "hosts",
-                "teams",
-                "refused",
-            )
+            columns = ("name", "problem", "tried", "collected", "exported", *COUNTED)
             rows = [
-                (source.name, state.problem, state.tried, state.collected, state.exported, *_counts(state))
+                (
+                    source.name,
+                    state.problem,
+                    state.tried,
+                    state.collected,
+                    state.exported,
+                    *_counts(state.counts),
+                )
                 for source, state, _project in states
             ]
             return visit.data("collection", columns, rows)
         return visit.show("collection.html", states=states)
-
-
-def _counts(state: CollectedProject) -> tuple[int, int, int, int]:
-    counts = state.counts
-    return counts.users, counts.hosts, counts.teams, counts.refused

@@ -128,9 +128,8 @@ class ManagedAccount:
     resource_share: float | None = None  #: None: the project's own
     no_resources: tuple[str, ...] = ()
     # Clients before 8 do not know the following and note each of them in their log.
-    user_avg_ec: OptionalAmount = (
-        0.0  #: estimated credit of all of the person's computers there, a day and in total
-    )
+    #: estimated credit of all of the person's computers there, a day and in total
+    user_avg_ec: OptionalAmount = 0.0
     user_total_ec: OptionalAmount = 0.0
     credit: Annotated[EstimatedCredit, Inside()] = field(default_factory=EstimatedCredit)
     njobs_success: OptionalCount = 0

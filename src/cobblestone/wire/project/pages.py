@@ -90,9 +90,8 @@ class ProjectConfig:
     min_client_version: Annotated[int, Whole(optional=True)] = 0  #: 100 * major + minor
     terms_of_use: Annotated[str, Inside()] = ""
     platforms: Contents[PlatformEntry] = ()
-    account_ownership_public_key: Annotated[bytes, Inside()] = (
-        b""  #: PEM; empty: the project proves no ownership
-    )
+    #: PEM; empty: the project proves no ownership
+    account_ownership_public_key: Annotated[bytes, Inside()] = b""
 
 
 _PLATFORM, _CONFIG = FieldTable(PlatformEntry), FieldTable(ProjectConfig)

@@ -91,9 +91,8 @@ class FlagField:
     """A flag, read as `FieldReader.flag` does."""
 
     element: str = ""
-    content: str | None = (
-        None  #: None: always written, as 0 or 1; else only if it is set, as this or, if empty, as ``<x/>``
-    )
+    #: None: always written, as 0 or 1; else only if it is set, as this or, if empty, as ``<x/>``
+    content: str | None = None
 
     @property
     def optional(self) -> bool:
@@ -129,9 +128,8 @@ class Text:
     element: str = ""
     optional: bool = False
     read: Callable[[str], str] | None = None  #: what is made of it, once it has been read
-    write: Callable[[str, str], str] | None = (
-        None  #: returns its written form; it gets the element's name, too
-    )
+    #: returns its written form; it gets the element's name, too
+    write: Callable[[str, str], str] | None = None
 
     def lines(self, element: str, target: str, scope: Scope) -> list[str]:
         """See `Number.lines`."""
