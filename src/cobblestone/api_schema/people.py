@@ -17,9 +17,8 @@ MAX_TASKS = 500
 class Rights(Body, frozen=True, kw_only=True):
     """What a token, or an account, may submit."""
 
-    apps: Annotated[tuple[AppName, ...], msgspec.Meta(min_length=1, max_length=200)] | None = (
-        None  #: None: all
-    )
+    #: None: all
+    apps: Annotated[tuple[AppName, ...], msgspec.Meta(min_length=1, max_length=200)] | None = None
     max_jobs: Annotated[int, msgspec.Meta(ge=1, le=10**9)] | None = None
     #: unfinished jobs at a time; None: no limit
     share: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 1.0  #: of the computers, against other submitters

@@ -43,9 +43,8 @@ def form_of(cls: type[T], *sources: object, **more: Any) -> T:
     return make(sources, *more.values())
 
 
-_makers: dict[
-    tuple[object, ...], Callable[..., Any]
-] = {}  # by kinds of value and sources, and names of the rest
+# by kinds of value and sources, and names of the rest
+_makers: dict[tuple[object, ...], Callable[..., Any]] = {}
 
 
 def _maker(cls: type[T], sources: tuple[object, ...], more: tuple[str, ...]) -> Callable[..., T]:

@@ -342,9 +342,8 @@ class _AppSide:
             pass  # not the main thread: the job is stopped without a last checkpoint
 
     def _quit(self, number: int, _frame: object) -> None:
-        if (
-            os.getpid() != self.process
-        ):  # a forked worker has no checkpoint to make; pools end theirs with SIGTERM
+        # a forked worker has no checkpoint to make; pools end theirs with SIGTERM
+        if os.getpid() != self.process:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         self.quitting = True
@@ -1232,9 +1231,8 @@ class Launcher:
         used = own.user + own.system + own.children_user + own.children_system + usage.cpu_seconds
         if not HAS_PROC or (self.box is not None and not self.box.is_podman):  # Docker's are not our children
             used = max(used, time.monotonic() - self.started)
-        self.cpu = max(
-            self.cpu, self.base_cpu + used
-        )  # the time of a killed orphan is lost: never count backwards
+        # the time of a killed orphan is lost: never count backwards
+        self.cpu = max(self.cpu, self.base_cpu + used)
         return usage
 
     def _note_checkpoint(self) -> bool:

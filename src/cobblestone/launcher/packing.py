@@ -234,9 +234,8 @@ def _pack(config: bytes, layers: Sequence[Path], folder: Path, platform: str) ->
     with tarfile.open(target, "w") as archive:
         for member, data in (("manifest.json", json.dumps(manifest).encode()), (f"{digest}.json", config)):
             archive.addfile(_member(member, len(data)), io.BytesIO(data))
-        for member, path in zip(
-            names, layers, strict=True
-        ):  # packed one by one: some engines take no packed archive
+        # packed one by one: some engines take no packed archive
+        for member, path in zip(names, layers, strict=True):
             with tempfile.TemporaryFile(dir=folder) as packed:
                 with path.open("rb") as layer, gzip.GzipFile("", "wb", 6, packed, mtime=0) as packer:
                     shutil.copyfileobj(layer, packer, _BLOCK)

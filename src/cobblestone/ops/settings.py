@@ -552,9 +552,8 @@ def parse_settings(values: dict[str, Any], *, source: str, kind: type[F] = Setti
         raise ConfigError(f"{source}: {error}.") from error
 
 
-def _explain(
-    item: Any, source: str, kind: type[FileSettings]
-) -> str:  # pydantic's error item: a dict of mixed values
+# pydantic's error item: a dict of mixed values
+def _explain(item: Any, source: str, kind: type[FileSettings]) -> str:
     location = [str(part) for part in item["loc"]]
     key = ".".join(location)
     if item["type"] == "extra_forbidden":

@@ -26,9 +26,8 @@ class Connections:
     """The connections of one client.  Requests in progress when the proxy changes may end as they began."""
 
     def __init__(self) -> None:
-        self._http: httpx.AsyncClient | None = (
-            None  #: made when first wanted: to load what it takes costs 10 MB
-        )
+        #: made when first wanted: to load what it takes costs 10 MB
+        self._http: httpx.AsyncClient | None = None
         self._proxy: Proxy | None = None
         self._silence = SILENCE_SECONDS
         self._old: list[tuple[float, httpx.AsyncClient]] = []  #: with the moment since when they are not used

@@ -56,9 +56,8 @@ class Jobs:
         self._gone: dict[str, asyncio.Event] = {}  # of tasks whose end is waited for
         self.checkpoint_seconds = 60.0
         self.config = ClientConfig()
-        self.unneeded: list[
-            Path
-        ] = []  #: files to be removed once the state that knows them no more is on disk
+        #: files to be removed once the state that knows them no more is on disk
+        self.unneeded: list[Path] = []
         self.runner: Runner | None = None  #: set by the daemon when it has found out how to run jobs
 
     def _runner(self) -> Runner:

@@ -45,9 +45,8 @@ class Bound:
     name: str
     holder: Holder
     means: str  #: what holds it; empty: nothing
-    remark: Reason | None = (
-        None  #: for the volunteer: that it does not hold at every moment, why, and what can be done
-    )
+    #: for the volunteer: that it does not hold at every moment, why, and what can be done
+    remark: Reason | None = None
 
     def as_json(self) -> dict[str, object]:
         """Return a form for JSON."""
@@ -191,9 +190,8 @@ class SandboxChoice:
     """The volunteer's choice of sandbox."""
 
     bubblewrap: str = "auto"  #: ``auto``: where present; ``always``: no job without it; ``never``
-    account: str = (
-        ""  #: account for the jobs when the client is root; empty: the first of `ACCOUNTS` that exists
-    )
+    #: account for the jobs when the client is root; empty: the first of `ACCOUNTS` that exists
+    account: str = ""
     control_groups: bool = True
 
 

@@ -84,12 +84,10 @@ class Timing:
     measure: float = MEASURE_SECONDS  #: between two measurements of memory, processes and disk
     grace: float = 60.0  #: to obey an order to quit or abort
     grace_on_gpu: float = 4.0  #: the same for what holds a GPU's memory; with ``poll`` at most five seconds
-    linger: float = (
-        30.0  #: a process that stays so long after its finish file is ended; its work counts all the same
-    )
-    deaf: float = (
-        10.0  #: a job that has not read an order for so long is stopped and continued by the system instead
-    )
+    #: a process that stays so long after its finish file is ended; its work counts all the same
+    linger: float = 30.0
+    #: a job that has not read an order for so long is stopped and continued by the system instead
+    deaf: float = 10.0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -131,9 +131,8 @@ class _Reader:
         self.problems = Problems(strict=strict)
         self.issued: dict[tuple[int, int], dict[str, Any]] = {}
         self.results: list[tuple[dict[str, Any], Result]] = []
-        self.open: dict[
-            tuple[int, int], tuple[int, Result]
-        ] = {}  # line and result that waits for its verdict
+        # line and result that waits for its verdict
+        self.open: dict[tuple[int, int], tuple[int, Result]] = {}
         self.now = -math.inf
 
     def take(self, number: int, line: dict[str, Any]) -> str:
@@ -227,9 +226,8 @@ def read_stream(path: Path, *, strict: bool = False) -> tuple[Tape, tuple[str, .
     return reader.tape(), reader.problems.told()
 
 
-def _lines(
-    path: Path, names: Sequence[str], more: Sequence[str] = ()
-) -> Iterator[dict[str, Any]]:  # Any: plain values
+# Any: plain values
+def _lines(path: Path, names: Sequence[str], more: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield the lines of a file; ``more``: columns that may be missing."""
     arrow: Any = import_module("pyarrow")  # Any: PyArrow has no types
     try:

@@ -30,9 +30,8 @@ class PolicyChoice:
     not mix.
     """
 
-    cpu_scheduling: int = (
-        2  #: 1 round robin, 2 earliest deadline first for endangered jobs, 3 ours, 4 today's (REC)
-    )
+    #: 1 round robin, 2 earliest deadline first for endangered jobs, 3 ours, 4 today's (REC)
+    cpu_scheduling: int = 2
     work_fetch: int = 2  #: 1 queue per project, 2 debt and shortfall, 3 ours, 4 today's (hysteresis)
     work_send: int = 2  #: 1 as much as asked for, 2 only what the deadline check admits
     job_completion: int = 2  #: 1 the project's estimate, 2 with the duration correction factor

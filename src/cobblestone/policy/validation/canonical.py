@@ -386,9 +386,8 @@ def _judge_set(builder: _DecisionBuilder, now: float) -> ValidationDecision:
     if verdict.canonical_id is not None:
         _set_canonical(builder, verdict, verdict.canonical_id)
         return builder.decision(next_check=now if unseen or builder.postponed else None)
-    if (
-        unseen
-    ):  # the facts are incomplete: have the validator look at all of them, which new results make it do
+    # the facts are incomplete: have the validator look at all of them, which new results make it do
+    if unseen:
         return builder.decision(next_check=now)
     for result in viable:
         if result.id in usable and result.validate_state is not ValidateState.INCONCLUSIVE:

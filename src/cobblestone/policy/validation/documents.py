@@ -220,9 +220,8 @@ def _strings(letter: str, order: str, length: int, data: bytes) -> list[str]:
 
 def _c_order(values: Values, shape: tuple[int, ...]) -> Values:
     """Reorder values from Fortran order (first index fastest) to C order (last index fastest)."""
-    shape = tuple(
-        size for size in shape if size != 1
-    )  # an axis of one place orders nothing, but costs a copy
+    # an axis of one place orders nothing, but costs a copy
+    shape = tuple(size for size in shape if size != 1)
     if len(shape) <= 1:
         return values
     reordered: list[object] = []

@@ -60,9 +60,8 @@ class _Value:
 
     origin: _Origin
     shape: str = ""
-    marks: tuple[
-        int, ...
-    ] = ()  #: ends of the instructions behind which it, or what it was built of, gets its form
+    #: ends of the instructions behind which it, or what it was built of, gets its form
+    marks: tuple[int, ...] = ()
     variable: int = -1  #: from which it was read
 
 

@@ -50,9 +50,8 @@ class TrickleCredit:
         for message in waiting:
             result = results.get(message.result_name)
             if result is not None and result.app_id in paying:
-                list(
-                    tx.readable(partial(batch.grant, message), [result])
-                )  # perhaps its computer cannot be read
+                # perhaps its computer cannot be read
+                list(tx.readable(partial(batch.grant, message), [result]))
             messages.mark_handled(tx, message.id)
         batch.save()
         return len(waiting)

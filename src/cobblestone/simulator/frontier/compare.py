@@ -267,9 +267,8 @@ def _moved(found: Mapping[str, MetricDifference]) -> float:
     return abs(found["waste"].change.mean) + abs(found["idleness"].change.mean)
 
 
-def _draw_plane(
-    plane: Any, rows: Mapping[str, Mapping[str, MetricDifference]]
-) -> None:  # Any: matplotlib's axes
+# Any: matplotlib's axes
+def _draw_plane(plane: Any, rows: Mapping[str, Mapping[str, MetricDifference]]) -> None:
     """Draw every scenario as an arrow; where several start at one place, the one that moves most has a label."""
     named: set[tuple[int, int]] = set()
     for scenario, found in sorted(rows.items(), key=lambda row: -_moved(row[1])):
@@ -300,9 +299,8 @@ def _draw_plane(
     )
 
 
-def _draw_changes(
-    changes: Any, rows: Mapping[str, Mapping[str, MetricDifference]]
-) -> None:  # Any: matplotlib's axes
+# Any: matplotlib's axes
+def _draw_changes(changes: Any, rows: Mapping[str, Mapping[str, MetricDifference]]) -> None:
     """Draw every change with its interval, the metrics of a scenario one above the other."""
     names = list(rows)
     for number, metric in enumerate(METRICS):

@@ -14,9 +14,8 @@ from cobblestone.simulator.world import distributions
 
 numpy: Any = import_module("numpy")  # Any: fully typed only if installed
 numba: Any = import_module("numba")  # Any: Numba has no types
-compiled: Any = numba.njit(
-    error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
-)  #: called by compiled code alone
+#: called by compiled code alone
+compiled: Any = numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 #: The policies' and the simulator's own functions of numbers, which compiled code calls as they are.
 shared_functions = [

@@ -101,9 +101,8 @@ class VariedSetting:
     chosen: int  #: position of the point that is recommended
     why: str
     possible: tuple[int, ...] = ()  #: positions of all points that the intervals allow to be the right ones
-    seeds: float = (
-        0.0  #: replicates that would probably tell which; 0 if it is decided, infinite if none would
-    )
+    #: replicates that would probably tell which; 0 if it is decided, infinite if none would
+    seeds: float = 0.0
 
     @property
     def choice(self) -> Point:

@@ -223,9 +223,8 @@ class Scenario(Checked):
     preferences: Preferences = field(default_factory=Preferences)
     projects: tuple[ProjectModel, ...] = (ProjectModel(name="P1"),)
     hosts: int | str = 0  #: for a run with many hosts: how many, or the name of a CSV file of hosts
-    lifetime: float = (
-        0.0  #: with many hosts: mean seconds until a host leaves for ever and another comes; 0 = all stay
-    )
+    #: with many hosts: mean seconds until a host leaves for ever and another comes; 0 = all stay
+    lifetime: float = 0.0
     compatibility: Compatibility = field(default_factory=Compatibility)
 
     def check(self) -> Scenario:

@@ -111,9 +111,8 @@ class DecisionRound:
         if not s.permission.network and s.contact is None:
             if s.must_fetch or now >= s.next_fetch - TINY:
                 self._plan_fetch()
-            if (
-                not gave_up
-            ):  # the ends of those jobs will be told at once, and are to be reported with the rest
+            # the ends of those jobs will be told at once, and are to be reported with the rest
+            if not gave_up:
                 self._contact()
         self._set_alarm()
 
@@ -334,9 +333,8 @@ class DecisionRound:
             for job in s.finished
             if job.phase is Phase.REPORTABLE
         ]
-        if (
-            due and not self._contact_waits
-        ):  # a report that is due but waits must not wake the client again and again
+        # a report that is due but waits must not wake the client again and again
+        if due and not self._contact_waits:
             wake = min(wake, max(min(due), s.next_contact(now)))
         return wake
 

@@ -308,9 +308,8 @@ class ContactProject(Instruction):
     """Contact the project's scheduler; `ReplyReceived` or `ContactFailed` has to follow."""
 
     project: str
-    requests: Mapping[str, FetchRequest] = field(
-        default_factory=dict[str, FetchRequest]
-    )  #: by device type; empty = no work
+    #: by device type; empty = no work
+    requests: Mapping[str, FetchRequest] = field(default_factory=dict[str, FetchRequest])
     report: tuple[str, ...] = ()  #: jobs to report
     workload: tuple[QueuedWork, ...] | None = None  #: for servers that check deadlines; None = not told
     correction: float = 1.0  #: duration correction factor of the project

@@ -192,9 +192,8 @@ class ClientProject:
     first_contact: bool = True  #: it has never been in contact
     open: bool = True  #: the volunteer wants work of it
     why: tuple[Why, ...] = ()  #: why it was asked for work, or was not
-    queue: list[ClientJob] = field(
-        default_factory=list[ClientJob]
-    )  #: its jobs that count as work, in arrival order (not stored)
+    #: its jobs that count as work, in arrival order (not stored)
+    queue: list[ClientJob] = field(default_factory=list[ClientJob])
 
     @property
     def share(self) -> float:
@@ -255,9 +254,8 @@ class CoreState:
     permission: Permission = field(default_factory=Permission)
     devices: HostDevices = field(default_factory=HostDevices)
     on: AvailabilityEstimate = field(default_factory=AvailabilityEstimate)
-    active: AvailabilityEstimate = field(
-        default_factory=AvailabilityEstimate
-    )  #: while on, computing was allowed
+    #: while on, computing was allowed
+    active: AvailabilityEstimate = field(default_factory=AvailabilityEstimate)
     gpu_active: AvailabilityEstimate = field(default_factory=AvailabilityEstimate)
     connected: AvailabilityEstimate = field(default_factory=AvailabilityEstimate)
     cpu_and_network: AvailabilityEstimate = field(default_factory=AvailabilityEstimate)
@@ -268,9 +266,8 @@ class CoreState:
     wanted: list[ClientJob] = field(default_factory=list[ClientJob])  #: the last run list
     plan: PlannedFetch = NOTHING
     contact: PendingContact | None = None  #: under way
-    slow: list[PendingContact] = field(
-        default_factory=list[PendingContact]
-    )  #: under way, and no longer waited for
+    #: under way, and no longer waited for
+    slow: list[PendingContact] = field(default_factory=list[PendingContact])
     last_contact: float = -NEVER
     must_schedule: bool = False
     must_enforce: bool = False

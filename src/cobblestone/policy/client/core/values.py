@@ -44,9 +44,8 @@ class ProjectDescription:
     id: str
     share: float = 100.0  #: 0 = a backup project, asked only for idle devices
     supplies: tuple[str, ...] = (CPU,)  #: device types for which it may have apps
-    forbidden: tuple[
-        str, ...
-    ] = ()  #: device types for which preferences or the account manager take no work from it
+    #: device types for which preferences or the account manager take no work from it
+    forbidden: tuple[str, ...] = ()
     priority_group: int = 0  #: projects of a higher group come first, whatever their shares
     no_new_work: bool = False
     suspended: bool = False
@@ -64,15 +63,13 @@ class JobDescription:
     id: str
     project: str
     app: str = "app"
-    version: str = (
-        ""  #: app version: number, platform and plan class, in any form; estimates are learned per version
-    )
+    #: app version: number, platform and plan class, in any form; estimates are learned per version
+    version: str = ""
     cpus: float = 1.0  #: CPUs used, may be a fraction
     gpu: str = CPU  #: GPU type used
     gpus: float = 0.0  #: instances of it, may be a fraction
-    estimate: (
-        float  #: elapsed seconds by the project's estimate: size / speed of the app version, uncorrected
-    )
+    #: elapsed seconds by the project's estimate: size / speed of the app version, uncorrected
+    estimate: float
     received: float
     deadline: float  #: report deadline
     memory_bound: float = 0.0

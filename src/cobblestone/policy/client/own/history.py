@@ -158,9 +158,8 @@ class AppHistory:
     """Least and mean of the truths of each band that is trusted."""
     readings: tuple[CurvePoint, ...] = ()  #: latest last
     curve: tuple[CurvePoint, ...] = ()  #: the same in order of the fraction
-    misled: tuple[
-        bool, ...
-    ] = ()  #: per job that ended: was it farther than the curve of those before allows?
+    #: per job that ended: was it farther than the curve of those before allows?
+    misled: tuple[bool, ...] = ()
     trials: Trials = Trials()
     truthful: bool = False
     """Progress was true wherever it was read.  Only then is a job given up because of it; what is distorted evenly serves
@@ -352,9 +351,8 @@ class JobOutlook:
     deviation: float = 0.0
     time_left: float = 0.0  #: seconds from its arrival to its deadline
     correction: float = 1.0  #: size divided by the project's estimate
-    by_app: dict[str, float] = field(
-        default_factory=dict[str, float]
-    )  #: the same per app, where there are several
+    #: the same per app, where there are several
+    by_app: dict[str, float] = field(default_factory=dict[str, float])
     hopeless: bool = False  #: none of its jobs could have been in time here
 
 

@@ -115,14 +115,12 @@ class DebtMemory:
     long: list[float] = field(default_factory=list[float])
     short: list[float] = field(default_factory=list[float])
     efficiency: float = 1.0  #: CPU seconds per wall second of a scheduled task
-    wall: list[float] = field(
-        default_factory=list[float]
-    )  #: scheduled seconds per project that are not settled yet
+    #: scheduled seconds per project that are not settled yet
+    wall: list[float] = field(default_factory=list[float])
     unused: float = 0.0  #: of them, those in which the host was off
     settled_at: float = 0.0
-    latest: dict[int, float] = field(
-        default_factory=dict[int, float]
-    )  #: 2007: ... since the last look, of ended tasks
+    #: 2007: ... since the last look, of ended tasks
+    latest: dict[int, float] = field(default_factory=dict[int, float])
     total: float = 0.0
     cpu: float = 0.0
     pending: Standing | None = None  #: 2007: who was runnable, contactable in what is not charged yet

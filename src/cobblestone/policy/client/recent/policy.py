@@ -43,9 +43,8 @@ class RecentMemory(RecMemory):
     dcf: list[float] = field(default_factory=list[float])
     versions: dict[str, VersionHistory] = field(default_factory=dict[str, VersionHistory])
     """By project, app and version: how its jobs compare with their estimates."""
-    memory_of: dict[str, float] = field(
-        default_factory=dict[str, float]
-    )  #: ... largest working set of a job, bytes
+    #: ... largest working set of a job, bytes
+    memory_of: dict[str, float] = field(default_factory=dict[str, float])
     given_up: list[list[float]] = field(default_factory=list[list[float]])  #: per project, when, within a day
 
 
