@@ -370,7 +370,7 @@ def test_an_app_is_made_shown_and_changed(cli: Cli, sky: Path):
         ("token create x --scope all", 2, "all"),
         ("user create nonsense Name", 1, "e-mail"),
         ("team create Reds 99", 1, "user list"),
-        ("team join Reds 1", 1, "Known: none"),
+        ("team join Reds 1", 1, "team list"),
         ("key import gone", 1, "key sign"),
         ("key create .", 1, "exists already"),
         ("nonsense", 2, "nonsense"),

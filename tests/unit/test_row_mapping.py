@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import pytest
 
-from cobblestone.domain.errors import StoreError
+from cobblestone.domain.errors import UnreadableRow
 from cobblestone.domain.values import HostId, value
 from cobblestone.domain.work import JobLimits, Result, ServerState, WorkunitError
 from cobblestone.store.engine.mapping import Column, RowMapper
@@ -100,7 +100,7 @@ def test_a_mapper_inside_of_a_join_names_the_table() -> None:
 
 
 def test_a_number_that_is_no_state_is_not_read() -> None:
-    with pytest.raises(StoreError):
+    with pytest.raises(UnreadableRow):
         THINGS.load((7, 3, 1, 77, *ROW[4:]))
 
 
@@ -123,5 +123,5 @@ def test_values_are_made_with_all_that_they_hold_however_many_fields_they_have()
     spot = spots.load(row)
     assert spot == Spot(name="here", place=Point(x=3.0, y=4.0), limits=limits)
     assert spots.load(row).limits is spot.limits
-    with pytest.raises(StoreError):
+    with pytest.raises(UnreadableRow):
         RowMapper(Result).load((1, "r", 2, 3, 77, *range(21)))  # no state has this number
