@@ -56,12 +56,16 @@ def test_while_one_project_drips_another_is_contacted(
     asyncio.run(check())
 
 
-@pytest.mark.parametrize("fails", [True, False])
-def test_an_attachment_says_that_the_project_has_not_answered_yet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+BUSY = b"""<scheduler_reply><master_url>http://a.example/</master_url><project_name>Ill</project_name>
+<request_delay>60</request_delay><message priority="low">The server is busy.</message>%s</scheduler_reply>"""
+
+
+@pytest.mark.parametrize("answer", [b"no reply", b"", BUSY % b"", BUSY % b"<project_is_down/>"])
+def test_an_attachment_says_that_the_project_has_not_accepted_it_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
 ) -> None:
-    """Its scheduler fails, or is silent."""
-    monkeypatch.setattr(commands, "FIRST_ANSWER_SECONDS", 60.0 if fails else 1.0)
+    """Its scheduler fails, is silent, is busy, or is down."""
+    monkeypatch.setattr(commands, "FIRST_ANSWER_SECONDS", 60.0 if answer else 1.0)
 
     async def scheduler_out_of_order(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await reader.readuntil(b"\r\n\r\n")
@@ -71,8 +75,8 @@ def test_an_attachment_says_that_the_project_has_not_answered_yet(
             page = b"<project_config><name>Ill</name></project_config>"
         elif b"POST" not in request:
             page = b"<scheduler>http://%s/cgi</scheduler>" % host[1]
-        elif fails:
-            page = b"no reply"
+        elif answer:
+            page = answer.replace(b"a.example", host[1])
         else:
             await asyncio.sleep(3600)
             return
@@ -84,8 +88,8 @@ def test_an_attachment_says_that_the_project_has_not_answered_yet(
         async with serving(scheduler_out_of_order) as port, running(client):
             await until(lambda: client.jobs.runner is not None, seconds=60, what="start")
             url = f"http://127.0.0.1:{port}/"
-            answer = await commands.attach(client.controls, commands.Arguments({"url": url, "key": "1" * 32}))
-            assert answer == {"url": url, "name": "Ill", "answered": False}
+            found = await commands.attach(client.controls, commands.Arguments({"url": url, "key": "1" * 32}))
+            assert found == {"url": url, "name": "Ill", "accepted": False}
             assert url in client.state.contents
 
     asyncio.run(check())

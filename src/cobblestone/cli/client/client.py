@@ -174,7 +174,7 @@ def _project_state(row: dict[str, Any]) -> str:
         "ended": "ended",
         "by_manager": "by account manager",
     }
-    if row["last_contact"] and not row["host_id"]:
+    if row["refused"]:
         return "account not accepted: see cobblestone client notices"
     return ", ".join(word for name, word in words.items() if row[name]) or "active"
 
@@ -273,9 +273,9 @@ def attach(
     found = asked.one("attach", url=url, key=key, email=email, password=password, name=name, agreed=agreed)
     name = found["name"] or found["url"]
     asked.out.done(found, f"Attached to {name}.", found["url"])
-    if not found["answered"]:
+    if not found["accepted"]:
         asked.out.warn(
-            f"{name} has not answered yet, so it is not known whether it accepts the account."
+            f"{name} has not said yet whether it accepts the account."
             " The client goes on trying: see cobblestone client log"
         )
 

@@ -91,7 +91,6 @@ _KEPT_AT_RESET = (
 )
 ABORTED_BY_USER = 203
 DETACHED = "the project was removed"
-CONTACTING = "Contacting the scheduler"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -388,7 +387,7 @@ class Contacts:
         ]
         parts.append(f"requesting new tasks: {', '.join(asked)}" if asked else "not requesting tasks")
         url = content.project.master_url
-        self._journal.say(f"{CONTACTING}: {'; '.join(parts)}", url, flag="sched_ops")
+        self._journal.say(f"Contacting the scheduler: {'; '.join(parts)}", url, flag="sched_ops")
 
     def look(self, now: float) -> None:
         """Leave projects that were only waited for, and show the core's figures."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from cobblestone.client.projects.contacts import CONTACTING
 from cobblestone.client.records.app_versions import version_in_force
 from cobblestone.client.records.decisions import job_id, reasons_as_data
 from cobblestone.client.records.identity import VERSION_TEXT
@@ -18,7 +17,7 @@ from cobblestone.client.remote.control import ALWAYS, AUTO, NEVER, ClientCommand
 from cobblestone.client.remote.view import ClientView
 from cobblestone.domain.errors import CobblestoneError, ConfigError, NotFound, PolicyViolation
 from cobblestone.policy.client.core.state import Phase
-from cobblestone.wire.client.records import ClientJobState, JobRecord, ProjectContent
+from cobblestone.wire.client.records import ClientJobState, JobRecord, ProjectContent, ProjectRecord
 from cobblestone.wire.project.account import passwd_hash
 
 ERRAND_SECONDS, FIRST_ANSWER_SECONDS, LOOK_EVERY = 60.0, 20.0, 0.1
@@ -183,6 +182,7 @@ async def projects(view: ClientView, given: Arguments) -> object:
             "by_manager": p.attached_via_acct_mgr,
             "ended": p.ended,
             "host_id": p.host.id,
+            "refused": bool(_refusals(view, p)),
             "disk": p.disk_usage,
             "last_contact": p.last_rpc_time or None,
             "next_contact_after": p.min_rpc_time or None,
@@ -327,30 +327,39 @@ async def attach(controls: Controls, given: Arguments) -> object:
             errand = controls.control.look_up_account(base, email, hashed)
         key = (await _finished(errand)).result
     content = controls.control.attach(master, key, config.name, email)
-    return {"url": master, "name": config.name, "answered": await _accepted(controls.view, content)}
+    return {"url": master, "name": config.name, "accepted": await _accepted(controls.view, content)}
 
 
 async def _accepted(view: ClientView, content: ProjectContent) -> bool:
-    """Wait for the first answer of a new project; return whether it came in time.
+    """Wait for the first answer of a new project; return whether it accepts the account, as far as it has said so.
 
     Raises:
-        PolicyViolation: the project does not accept the account; the client has left it again.
+        PolicyViolation: it does not; the client has left it again.
     """
-    project, before = content.project, view.journal.last
+    project = content.project
     for _ in range(int(FIRST_ANSWER_SECONDS / LOOK_EVERY)):
         if project.last_rpc_time or project.nrpc_failures:
             break
         await asyncio.sleep(LOOK_EVERY)
-    if project.host.id or not project.last_rpc_time:
+    if not (said := _refusals(view, project)):
         return bool(project.host.id)
     name = view.journal.project_name(project.master_url)
-    said = [
-        row.body for row in view.journal.since(before) if row.project == name and CONTACTING not in row.body
-    ]
     await view.contacts.detach(content)
     raise PolicyViolation(
         " ".join([f"{name} does not accept this account, so it was not attached. It says:", *said])
     )
+
+
+def _refusals(view: ClientView, project: ProjectRecord) -> list[str]:
+    """Return why a project refuses the account.
+
+    Who is busy or down has not taken the computer either, but only a refusal comes with a notice.
+    """
+    name = view.journal.project_name(project.master_url)
+    said = [
+        each for each in view.journal.notices if (each.project_name, each.category) == (name, "scheduler")
+    ]
+    return [] if project.host.id else [each.description for each in said]
 
 
 async def suspend(controls: Controls, given: Arguments, *, suspended: bool = True) -> object:
