@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from cobblestone.domain.reasons import HealthWarning
+from cobblestone.domain.texts import several
 from cobblestone.ops.settings import Settings
 from cobblestone.policy.credit.history import is_overdue
 from cobblestone.server.core.context import ServerContext, free_bytes
@@ -81,8 +82,8 @@ def queue_warnings(figures: ProjectFigures, settings: Settings) -> Iterator[Heal
         yield HealthWarning(code="jobs_parked", text=text)
     if figures.called_again:
         text = (
-            f"Retried, because a comparison or the project's own function failed, jobs: {figures.called_again}. `cobblestone"
-            " explain workunit ID` shows the error."
+            f"A comparison or the project's own function failed on {several(figures.called_again, 'job')}, and is tried again."
+            " `cobblestone explain workunit ID` shows the error."
         )
         yield HealthWarning(code="function_fails", text=text)
     if figures.backlog_seconds > watch.max_backlog_seconds:
@@ -117,7 +118,8 @@ def write_warnings(backlog: int, settings: Settings) -> Iterator[HealthWarning]:
 def row_warnings(left_out: Sequence[str]) -> Iterator[HealthWarning]:
     """Warn of rows of the database that could not be read; their texts say which."""
     if left_out:
-        text = f"Left out since the start, while all else goes on: {len(left_out)} rows. The first: {left_out[0]}"
+        rows = several(len(left_out), "row")
+        text = f"Left out since the start, because they cannot be read: {rows}. The first: {left_out[0]}"
         yield HealthWarning(code="rows_left_out", text=text)
 
 
