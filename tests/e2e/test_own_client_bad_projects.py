@@ -88,6 +88,9 @@ def test_an_attachment_says_that_the_project_has_not_accepted_it_yet(
         async with serving(scheduler_out_of_order) as port, running(client):
             await until(lambda: client.jobs.runner is not None, seconds=60, what="start")
             url = f"http://127.0.0.1:{port}/"
+            client.journal.notices.add(  # of another project with the same name
+                title="", text="Your key is unknown.", category="scheduler", project_name="Ill"
+            )
             found = await commands.attach(client.controls, commands.Arguments({"url": url, "key": "1" * 32}))
             assert found == {"url": url, "name": "Ill", "accepted": False}
             assert url in client.state.contents

@@ -337,11 +337,12 @@ async def _accepted(view: ClientView, content: ProjectContent) -> bool:
         PolicyViolation: it does not; the client has left it again.
     """
     project = content.project
+    before = _refusals(view, project)  # of another project with the same name
     for _ in range(int(FIRST_ANSWER_SECONDS / LOOK_EVERY)):
         if project.last_rpc_time or project.nrpc_failures:
             break
         await asyncio.sleep(LOOK_EVERY)
-    if not (said := _refusals(view, project)):
+    if not (said := [each for each in _refusals(view, project) if each not in before]):
         return bool(project.host.id)
     name = view.journal.project_name(project.master_url)
     await view.contacts.detach(content)
